@@ -32,7 +32,7 @@ ARTIFACT = "detector"
 _EXTRA = "mlflow"
 _FILE = f"{ARTIFACT}.safetensors"
 _REQUIREMENTS = ("pip_requirements", "extra_pip_requirements", "conda_env")  # of MLflow's options
-_CODE = '''"""What MLflow runs to load this model: Typica reads the detector that lies beside it."""
+_CODE = '''"""What MLflow runs to load this model: Typica reads the detector beside it."""
 
 import mlflow
 import typica.mlflow
@@ -45,11 +45,24 @@ mlflow.models.set_model(typica.mlflow.python_model())
 def log_model(estimator: Estimator, name: str | None = None, **options: Any) -> Any:
     """Log a fitted detector, or a Pipeline that ends in one, to the active run of MLflow.
 
-    name and the options are those of `mlflow.pyfunc.log_model`: `registered_model_name`,
-    `input_example`, `metadata`, `pip_requirements` and so on. Signature, requirements and an input
-    example (of ones) are made where none are given; what `typica info` tells is added to the
-    metadata, with the fingerprint of the network whose features the detector was fitted on.
-    Returns MLflow's `ModelInfo`, whose `model_uri` says where the model is.
+    Signature, requirements and an input example (of ones) are made if none are given. What
+    `typica info` shows is added to the metadata, with the fingerprint of the network whose features
+    the detector was fitted on.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline.
+    name
+        As `mlflow.pyfunc.log_model` takes it.
+    options
+        Those of `mlflow.pyfunc.log_model`: `registered_model_name`, `input_example`, `metadata`,
+        `pip_requirements` and so on.
+
+    Returns
+    -------
+    info
+        MLflow's `ModelInfo`, whose `model_uri` says where the model is.
     """
     pyfunc = need("mlflow.pyfunc", _EXTRA)
     with _parts(estimator, options) as parts:
@@ -58,7 +71,10 @@ def log_model(estimator: Estimator, name: str | None = None, **options: Any) -> 
 
 @border
 def save_model(estimator: Estimator, path: str | os.PathLike[str], **options: Any) -> None:
-    """Write a fitted detector to a folder that does not exist yet, as an MLflow model."""
+    """Write a fitted detector as an MLflow model, to a folder that does not exist yet.
+
+    options: those of `mlflow.pyfunc.save_model`.
+    """
     pyfunc = need("mlflow.pyfunc", _EXTRA)
     if Path(path).exists():
         raise InputError(f"{path} exists already; choose another folder, or remove it.")
@@ -85,7 +101,7 @@ def load_model(model_uri: str | os.PathLike[str]) -> Any:
 
 
 def python_model() -> Any:
-    """Return what MLflow calls to load and to predict; the code in a model asks for it."""
+    """Return what MLflow calls to load and to predict; the code in a model calls this."""
     pyfunc, pandas = need("mlflow.pyfunc", _EXTRA), need("pandas", _EXTRA)
 
     class DetectorModel(pyfunc.PythonModel):  # type: ignore[misc, name-defined]
@@ -99,7 +115,7 @@ def python_model() -> Any:
             """Return the verdicts on rows as a DataFrame."""
             return judge(self.detector, model_input).to_pandas()
 
-        # What MLflow makes of rows by the signature; it warns of a type that it does not know.
+        # What MLflow turns rows into by the signature; it warns about a type it does not know.
         predict.__annotations__["model_input"] = pandas.DataFrame
 
     return DetectorModel()
@@ -107,7 +123,7 @@ def python_model() -> Any:
 
 @contextmanager
 def _parts(estimator: Estimator, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what `mlflow.pyfunc` makes a model of, the files of which last as long as the block."""
+    """Yield what `mlflow.pyfunc` makes a model from; the files last as long as the block."""
     final_detector(estimator)
     check_fitted(estimator)
     metadata = {"typica": _metadata(estimator)} | (options.get("metadata") or {})
@@ -129,14 +145,14 @@ def _parts(estimator: Estimator, options: dict[str, Any]) -> Iterator[dict[str, 
 
 
 def _requirements(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the requirements of the model; nothing where others are given, as MLflow takes one."""
+    """Return the requirements of the model; none if others are given, as MLflow takes only one."""
     if any(options.get(name) is not None for name in _REQUIREMENTS):
         return {}
     return {"pip_requirements": [f"typica[{_EXTRA}]=={typica.__version__}"]}
 
 
 def _metadata(estimator: Estimator) -> dict[str, Any]:
-    """Return what is known of the detector, and by which network's features it judges."""
+    """Return what is known about the detector, and about the network whose features it judges."""
     known = describe(estimator) | {"fingerprint": fingerprint(estimator)}
     origin = getattr(final_detector(estimator), "origin_", None)
     if origin is not None:

@@ -195,7 +195,9 @@ def test_columns_that_files_do_not_have_or_have_twice(tmp_path, monkeypatch):
     folder = tmp_path / "year=2024"
     folder.mkdir()
     write(folder, plain(f0=pa.array(Z[:, 0])))
-    message = r"0.parquet: the column 'year' is in the names of folders; features are in the files"
+    message = (
+        r"0.parquet: the column 'year' comes from the names of folders; features are in the files"
+    )
     refused(message, tmp_path, features="year")
     refused(message, tmp_path, columns=["f0", "year"])
     twice = pa.Table.from_arrays([lists(Z.tolist())] * 2, names=["features", "features"])

@@ -158,7 +158,7 @@ def test_what_is_open_is_taken_as_it_is(rows):
     assert many.training_offset_ == pytest.approx(scale.fit(CTM(), rows).training_offset_, rel=1e-6)
     assert scale.open_tables(tables) is tables
     with pytest.raises(
-        InputError, match="these tables are open; name their columns to open_tables"
+        InputError, match="these tables are open already; pass their columns to open_tables"
     ):
         scale.fit(CTM(), tables, features="features")
     with pytest.raises(InputError, match="2 features per row instead of 5"):

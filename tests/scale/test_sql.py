@@ -193,9 +193,9 @@ def test_detectors_that_are_no_sql_are_refused():
     from sklearn.pipeline import make_pipeline
 
     X = np.eye(20) + 1.0
-    with pytest.raises(InputError, match="KNN is not written as SQL; pass one of ctm, cw"):
+    with pytest.raises(InputError, match="KNN cannot be written as SQL; pass one of ctm, cw"):
         score_sql(typica.KNN(k=2).fit(X))
-    with pytest.raises(InputError, match="Pipeline is not written as SQL"):
+    with pytest.raises(InputError, match="Pipeline cannot be written as SQL"):
         score_sql(make_pipeline(typica.L2Normalise(), typica.CTM()).fit(X, [0, 1] * 10))
     with pytest.raises(InputError, match="'knn' cannot be fitted in SQL"):
         score_sql("knn")
@@ -204,7 +204,7 @@ def test_detectors_that_are_no_sql_are_refused():
     with pytest.raises(InputError, match="no head"):
         score_sql(typica.CW())
     logits = typica.MSP().calibrate(np.tile(X, (20, 1)), by_class=True, groups={})
-    with pytest.raises(InputError, match="classes that are not known of bare logits"):
+    with pytest.raises(InputError, match="the classes of bare logits are not known"):
         score_sql(logits)
     with pytest.raises(InputError, match="null character"):
         score_sql(typica.CW(typica.Head(np.eye(2), classes=["a\0b", "c"])))

@@ -8,14 +8,14 @@ from typing import Any
 from typica.errors import InputError
 from typica.extras import need
 
-_ROWS = 2**13  # that are asked for at a time
+_ROWS = 2**13  # asked for at a time
 
 
 def reader_of(source: Any) -> Any:
-    """Return a reader of an object: one with `__arrow_c_stream__`, or a data set of Hugging Face.
+    """Return a reader of an object with `__arrow_c_stream__`, or of a Hugging Face data set.
 
-    The latter has no such method, but gives tables where it is told to; rows that were shuffled or
-    chosen come as such, and those that are streamed as they arrive.
+    The latter has no such method, but can be told to give tables; rows that were shuffled or
+    selected come that way, and streamed rows come as they arrive.
     """
     arrow = need("pyarrow", "parquet")
     if hasattr(source, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""Batches of rows: each with its source and row number, by which errors and keys know it."""
+"""Batches of rows, each with its source and row number, which errors and keys refer to."""
 
 from __future__ import annotations
 
@@ -20,15 +20,27 @@ from typica.scale._parts import Part
 
 BATCH_BYTES = 2**25  # of features that are read and worked on at a time
 _MOST_ROWS = 2**16
-_PAGES = 2**20  # bytes that are read of a column at a time, so that no row group has to fit
+_PAGES = 2**20  # bytes of a column read at a time, so that no row group has to fit in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows: features (n, m), labels (n,) or None, ids (an Arrow array) or None.
+    """Some rows of a data set.
 
-    source: what they are rows of, a file's path within the data set; start: the number of the first
-    there. name: what messages call the source.
+    Parameters
+    ----------
+    features
+        The rows (n, m).
+    labels
+        One label per row, or None.
+    ids
+        An Arrow array of ids, or None.
+    source
+        What they are rows of: a file's path within the data set.
+    start
+        The number of the first row in the source.
+    name
+        What messages call the source.
     """
 
     features: AnyArray
@@ -42,7 +54,7 @@ class Batch:
         return len(self.features)
 
     def keys(self, salt: str = "") -> NDArray[np.uint64]:
-        """Return the key of each row: a hash of its source and number, however rows are split."""
+        """Return each row's key, a hash of its source and number, however rows are split."""
         return row_keys(salt + self.source, self.start, len(self))
 
     def share(self, share: float, salt: str = "") -> Batch:
@@ -59,7 +71,7 @@ class Batch:
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
-        """Begin the message of an input error in the block with the file, and name its row."""
+        """Put the file and the row at the beginning of an input error's message in the block."""
         try:
             yield
         except InputError as error:
@@ -78,7 +90,7 @@ def _about(name: str) -> contextlib.AbstractContextManager[None]:
 def read_part(part: Part, columns: Columns, labels: AnyArray | None = None) -> Iterator[Batch]:
     """Yield the rows of a part, some at a time, in order.
 
-    labels: one for each row of the part, where no column has them.
+    labels: one for each row of the part, if no column has them.
     """
     records, name = _records(part, columns), part.file.path
     return read_records(records, columns, part.source, part.start, name=name, labels=labels)
@@ -87,14 +99,26 @@ def read_part(part: Part, columns: Columns, labels: AnyArray | None = None) -> I
 def read_batch(
     record: Any, columns: Columns, source: str = "", start: int = 0, name: str = ""
 ) -> Batch:
-    """Return the rows of an Arrow record batch, the first of which is row `start` of `source`."""
+    """Return the rows of an Arrow record batch.
+
+    Parameters
+    ----------
+    record
+        The Arrow record batch.
+    columns
+        Which of its columns to read.
+    source, start
+        Its first row is row `start` of `source`.
+    name
+        What messages call the source.
+    """
     with _about(name):
         features, labels, ids = take(record, columns, start)
     return Batch(features, labels, ids, source, start, name)
 
 
 def _records(part: Part, columns: Columns) -> Iterator[Any]:
-    """Yield the record batches of a part, with what its folders say as columns."""
+    """Yield the record batches of a part, with the values in its folder names as columns."""
     constants = dict(part.file.constants)
     stored = [name for name in columns.names if name not in constants]
     for record in _READERS[part.file.format](part, stored):
@@ -179,7 +203,7 @@ def read_records(
 
 
 def _sliced(record: Any) -> Iterator[Any]:
-    """Yield a record batch in pieces of at most `BATCH_BYTES`, about; none of an empty one."""
+    """Yield a record batch in pieces of at most about `BATCH_BYTES`; nothing if it is empty."""
     rows = len(record)
     if not rows:
         return

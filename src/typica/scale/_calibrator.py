@@ -1,4 +1,4 @@
-"""A calibration in parts: scores of each by themselves, merged in any order."""
+"""A calibration in parts: each is scored by itself, and the scores are merged in any order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from typica.scale._batches import Batch
 class Calibrator:
     """The scores of some held-out rows: `add` batches, `merge` others, `finish` the estimator.
 
-    estimator: a fitted detector or Pipeline; None to merge only. calibration: what `begin` made, or
-    what was added elsewhere. The scores have keys of (source, row number): however the rows are
-    split, the calibration is the same.
+    The scores have keys made from (source, row number), so the calibration is the same however the
+    rows are split.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline; None only merges.
+    calibration
+        What `begin` made, or what was added elsewhere.
     """
 
     def __init__(self, estimator: Estimator | None, calibration: Calibration) -> None:
-        self.estimator: Any = estimator  # None only where nothing is scored
+        self.estimator: Any = estimator  # None only if nothing is scored
         self.calibration = calibration
 
     @classmethod
@@ -64,7 +70,7 @@ class Calibrator:
 
     @classmethod
     def from_bytes(cls, data: bytes, estimator: Estimator | None = None) -> Self:
-        """Rebuild what `to_bytes` returned, for the estimator whose scores these are."""
+        """Rebuild what `to_bytes` returned, for the estimator that made these scores."""
         calibration = store.from_bytes(data)
         if not isinstance(calibration, Calibration):
             raise FormatError(

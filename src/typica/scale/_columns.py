@@ -21,8 +21,12 @@ FEATURES = "features"
 class Columns:
     """Which columns hold what.
 
-    features: one column of lists, or a column of numbers for each feature. labels, ids: one column
-    each, or None.
+    Parameters
+    ----------
+    features
+        One column of lists, or one column of numbers for each feature.
+    labels, ids
+        One column each, or None.
     """
 
     features: str | tuple[str, ...]
@@ -61,7 +65,7 @@ class Wanted:
             raise InputError(f"{given('features', self.features)}: pass the name of a column.")
 
     def found_in(self, schema: Any, constants: Sequence[str] = ()) -> Columns:
-        """Return the columns to read of a table; constants: those that its folders give."""
+        """Return the columns of a table to read; constants: those that its folders give."""
         labels = self.labels if isinstance(self.labels, str) else None
         if self.labels is None and self.find_labels:
             labels = label_column({*schema.names, *constants})
@@ -71,14 +75,14 @@ class Wanted:
 
 
 def _are_names(columns: Any) -> bool:
-    """Tell whether columns are named: at least one, each by a text."""
+    """Tell whether columns are names: at least one, each a text."""
     if isinstance(columns, str) or not isinstance(columns, Collection):
         return False
     return len(columns) > 0 and all(isinstance(name, str) for name in columns)
 
 
 def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are wanted; a pattern stands for those that it names, in order.
+    """Return the columns that are wanted; a pattern stands for those that it matches, in order.
 
     >>> named_columns(["f*"], ["id", "f0", "f1", "f10"])
     ('f0', 'f1', 'f10')
@@ -105,7 +109,7 @@ def _column_of_lists(schema: Any) -> str:
 
 
 def label_column(names: Collection[str]) -> str | None:
-    """Return the column of tables or an engine's frame that is called as labels are, or None."""
+    """Return the column, of tables or an engine's frame, whose name is that of labels, or None."""
     return next((name for name in LABELS if name in names), None)
 
 
@@ -128,7 +132,7 @@ def check_schema(schema: Any, columns: Columns, constants: Sequence[str] = ()) -
     for name in columns.numbers:
         if name not in schema.names:
             raise InputError(
-                f"the column {name!r} is in the names of folders; features are in the files, "
+                f"the column {name!r} comes from the names of folders; features are in the files, "
                 "name columns of these."
             )
         _check_features(name, schema.field(name).type, isinstance(columns.features, str))
@@ -153,7 +157,7 @@ def _check_features(name: str, kind: Any, lists: bool) -> None:
 
 
 def opened_columns(schema: Any, wanted: Wanted, width: int | None = None) -> Columns:
-    """Return the columns to read of a table; refuse one that lacks them, or has them otherwise."""
+    """Return the columns of a table to read; refuse a table that lacks them or has other types."""
     columns = wanted.found_in(schema)
     check_schema(schema, columns)
     check_width(schema, columns, width)
@@ -161,7 +165,7 @@ def opened_columns(schema: Any, wanted: Wanted, width: int | None = None) -> Col
 
 
 def check_ids(schema: Any, name: str | None, expected: Any) -> None:
-    """Refuse a table whose ids are texts where those of the first file are of another type."""
+    """Refuse a table whose ids are texts if those of the first file are of another type."""
     if name is None or name not in schema.names:
         return
     found = schema.field(name).type
@@ -173,19 +177,19 @@ def check_ids(schema: Any, name: str | None, expected: Any) -> None:
 
 
 def check_width(schema: Any, columns: Columns, width: int | None) -> None:
-    """Refuse, where the schema tells, features of another width than is expected."""
+    """Refuse features of a width that is not expected, if the schema tells the width."""
     found = schema_width(schema, columns)
     if width is not None and found not in (None, width):
         raise wrong_table_width(found, width)
 
 
 def wrong_table_width(found: int | None, width: int) -> InputError:
-    """Return the error of a table with rows that are not as wide as others, or as is expected."""
+    """Return the error of a table whose rows do not have the width of others, or the expected."""
     return InputError(f"{found} features per row instead of {width}; pass rows of one layer.")
 
 
 def schema_width(schema: Any, columns: Columns) -> int | None:
-    """Return how many features a row has, where the schema tells."""
+    """Return how many features a row has, if the schema tells."""
     if not isinstance(columns.features, str):
         return len(columns.features)
     found = storage_type(schema.field(columns.features).type)
@@ -233,8 +237,8 @@ def storage_type(found: Any) -> Any:
 def take(batch: Any, columns: Columns, first_row: int = 0) -> tuple[AnyArray, AnyArray | None, Any]:
     """Return features, labels and ids of a record batch; bad ones are refused by their row.
 
-    first_row: the number of the batch's first row, for messages. Features are not copied where
-    Arrow has them as one run of numbers.
+    first_row: the number of the batch's first row, for messages. Features are not copied if Arrow
+    has them as one run of numbers.
     """
     if isinstance(columns.features, str):
         features = _matrix_of_lists(batch.column(columns.features), columns.features, first_row)

@@ -15,8 +15,8 @@ from typica.scale._on_cluster import Reduce
 from typica.scale._worker_jobs import Job
 
 _FAN = 8  # states that are merged at a time
-_MANY = 2  # tasks a thread; more of them Dask takes for roots, and deals out
-_LARGE = 2**20  # bytes of work that are not sent more often than they have to
+_MANY = 2  # tasks per thread; Dask treats more than that as root tasks, and deals them out
+_LARGE = 2**20  # bytes; larger work is not sent more often than necessary
 
 
 class DaskCluster:
@@ -26,18 +26,18 @@ class DaskCluster:
         self.client = client
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         yield from _computed(self._calls(work, tasks), self.client)
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         return _merged(self._calls(work, tasks), merge, self.client)
 
     def _calls(self, work: Work, tasks: Sequence[bytes]) -> list[Any]:
-        """Return the tasks as calls of the work, which is sent by itself if they are many.
+        """Return the tasks as calls of the work, which is sent by itself if there are many.
 
-        Many tasks Dask deals out. Few would all go to the worker that has the work already, so that
-        it is sent with each of them, unless it is large.
+        Dask deals out many tasks. A few would all go to the worker that already has the work, so
+        the work is sent with each of them, unless it is large.
         """
         delayed = need("dask", "dask").delayed
         is_sent_once = len(tasks) > _MANY * _threads(self.client) or _is_large(work, self.client)
@@ -62,7 +62,7 @@ def connect(address: str | None = None) -> Iterator[DaskCluster]:
 
 
 def over_pieces(rows: Rows, client: Any) -> Reduce:
-    """Return what does a job on all pieces of a collection."""
+    """Return a function that does a job on all pieces of a collection."""
     delayed = need("dask", "dask").delayed
 
     def reduce(job: Job) -> bytes:
@@ -74,12 +74,12 @@ def over_pieces(rows: Rows, client: Any) -> Reduce:
 
 
 def _threads(client: Any) -> int:
-    """Return how many threads the workers have, all together."""
+    """Return how many threads the workers have in total."""
     return 1 if client is None else sum(client.nthreads().values())
 
 
 def _is_large(work: Work, client: Any) -> bool:
-    """Tell whether work takes long to send; to this process's own threads it is not sent."""
+    """Tell whether work takes long to send; it is not sent to this process's own threads."""
     if client is None:
         return False
     return len(need("distributed.protocol.pickle", "dask").dumps(work)) > _LARGE
@@ -94,7 +94,7 @@ def _call(work: Work, task: bytes) -> bytes:
 
 
 def _merged(states: list[Any], merge: Merge, client: Any) -> bytes:
-    """Merge some states at a time, then what came of them, and so on."""
+    """Merge some states at a time, then the results, and so on."""
     delayed = need("dask", "dask").delayed
     sent = delayed(merge, pure=False)
     while len(states) > 1:
@@ -108,7 +108,7 @@ def _merge(merge: Merge, states: list[bytes]) -> bytes:
 
 
 def _computed(values: list[Any], client: Any) -> Iterator[Any]:
-    """Yield what values are, in order; without a client by Dask's own choice."""
+    """Yield the computed values, in order; without a client, Dask chooses how."""
     if client is None:
         yield from need("dask", "dask").compute(*values)
         return
@@ -117,4 +117,4 @@ def _computed(values: list[Any], client: Any) -> Iterator[Any]:
         for future in futures:
             yield future.result()
     finally:
-        client.cancel(futures)  # what nobody waits for any more
+        client.cancel(futures)  # those that nobody waits for any more

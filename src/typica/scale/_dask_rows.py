@@ -29,7 +29,7 @@ Read = Callable[[Any, Any, str, int], Iterator[Batch]]
 
 
 class Piece(NamedTuple):
-    """A partition, its labels or None, and what its first row is: row `start` of `source`."""
+    """A partition, its labels or None, and where its first row is: row `start` of `source`."""
 
     value: Any
     labels: Any
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 class Rows(NamedTuple):
     """A collection as pieces.
 
-    read: what makes batches of a piece. n, width: how many rows and features, where that is known.
+    read: turns a piece into batches. n, width: how many rows and features, if that is known.
     divisions: of a data frame's index. empty: a piece without rows.
     """
 
@@ -56,8 +56,8 @@ class Rows(NamedTuple):
 def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = False) -> Rows:
     """Return an array or a data frame as pieces, and refuse what does not fit before it is read.
 
-    wanted: which columns of a data frame. width: how many features there must be. find: take a
-    column `label`, where there is no y.
+    wanted: which columns of a data frame. width: how many features there must be. find: use a
+    column `label`, if there is no y.
     """
     if hasattr(X, "columns"):
         rows = _of_frame(X, y, wanted, find)
@@ -87,26 +87,38 @@ def _of_array(X: Any, y: Any) -> Rows:
 
 
 def _of_frame(X: Any, y: Any, wanted: Wanted, find: bool) -> Rows:
-    name = y if isinstance(y, str) else None
-    if y is None and find:
-        name = label_column(list(X.columns))
+    whole, label = _with_label_column(X, y, find)
+    columns = _chosen(whole, wanted, label)
+    frame = whole[columns.names].optimize()  # may join partitions, so it is done once
+    labels_apart = y if label is None else None
+    pieces = _frame_pieces(frame.to_delayed(), labels_apart)
+    width = None if isinstance(columns.features, str) else len(columns.features)
+    has_labels = label is not None or y is not None
+    read = partial(_read_frame, columns)
+    return Rows(pieces, read, None, width, has_labels, frame.divisions, frame._meta)
+
+
+def _with_label_column(X: Any, y: Any, find: bool) -> tuple[Any, str | None]:
+    """Return a data frame and the name of its column of labels, None if no column holds them."""
+    if isinstance(y, str):
+        return X, y
+    if y is None:
+        return X, label_column(list(X.columns)) if find else None
     if hasattr(y, "to_delayed") and hasattr(y, "divisions"):  # a series, which Dask aligns
-        name = _LABELS
-        X = X.assign(**{name: y})
-    columns = _chosen(X, wanted, name)
-    frame = X[columns.names].optimize()  # which may put partitions together, once for all
-    values = frame.to_delayed()
+        return X.assign(**{_LABELS: y}), _LABELS
+    return X, None
+
+
+def _frame_pieces(values: Sequence[Any], y: Any) -> list[Piece]:
+    """Return partitions of a data frame as pieces; y: their labels, if no column holds them."""
     labels: Sequence[Any] = [None] * len(values)
-    if y is not None and name is None:
-        # To count rows is to read them: only for labels that lie elsewhere.
+    if y is not None:
+        # Counting rows means reading them, so it is done only for these labels.
         labels = _labels(y, _counted(values))
     pieces = []
     for number, (value, some) in enumerate(zip(values, labels, strict=True)):
         pieces.append(Piece(value, some, f"partition {number}", 0))
-    width = None if isinstance(columns.features, str) else len(columns.features)
-    has_labels = name is not None or y is not None
-    read = partial(_read_frame, columns)
-    return Rows(pieces, read, None, width, has_labels, frame.divisions, frame._meta)
+    return pieces
 
 
 def _read_array(block: Any, labels: Any, source: str, start: int) -> Iterator[Batch]:
@@ -130,7 +142,7 @@ def _read_frame(
 
 
 def _lengths(chunks: Sequence[float], values: list[Any]) -> list[int]:
-    """Return how many rows each piece has; those that Dask does not know are counted."""
+    """Return how many rows each piece has; if Dask does not know, they are counted."""
     if np.isnan(chunks).any():
         return _counted(values)
     return [int(length) for length in chunks]
@@ -145,19 +157,25 @@ def _labels(y: Any, lengths: list[int]) -> Sequence[Any]:
     """Return the labels of each piece: those of a partition, or a stretch of an array."""
     if y is None:
         return [None] * len(lengths)
-    if not hasattr(y, "to_delayed"):
-        known = as_labels(y)
-        _check_count(len(known), sum(lengths))
-        return np.split(known, list(accumulate(lengths))[:-1])
+    if hasattr(y, "to_delayed"):
+        return _label_partitions(y, lengths)
+    known = as_labels(y)
+    _check_count(len(known), sum(lengths))
+    return np.split(known, list(accumulate(lengths))[:-1])
+
+
+def _label_partitions(y: Any, lengths: list[int]) -> list[Any]:
+    """Return the partitions of a Dask collection of labels, one for each piece."""
     if hasattr(y, "rechunk") and not np.isnan(y.shape).any():
         _check_count(y.shape[0], sum(lengths))
         y = y.rechunk((tuple(lengths),))
-    pieces = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
-    if len(pieces) != len(lengths):
+    partitions: list[Any] = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
+    if len(partitions) != len(lengths):
         raise InputError(
-            f"{len(pieces)} partitions of labels for {len(lengths)} of rows; repartition y as X."
+            f"{len(partitions)} partitions of labels for {len(lengths)} of rows; "
+            "repartition y like X."
         )
-    return pieces
+    return partitions
 
 
 def _check_count(labels: int, rows: int) -> None:
@@ -168,14 +186,7 @@ def _check_count(labels: int, rows: int) -> None:
 def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
     """Return the columns of a data frame to read; refuse those that are not there."""
     there = [str(name) for name in X.columns]
-    others = [name for name in there if name not in (labels, wanted.ids)]
-    features: str | tuple[str, ...] = tuple(others)
-    if wanted.columns is not None:
-        features = named_columns(wanted.columns, there)
-    elif wanted.features is not None:
-        features = wanted.features
-    elif FEATURES in others or len(others) == 1:
-        features = FEATURES if FEATURES in others else others[0]
+    features = _feature_columns(there, wanted, labels)
     chosen = Columns(features, labels, wanted.ids)
     for name in chosen.names:
         if name not in there:
@@ -185,8 +196,20 @@ def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
     return chosen
 
 
+def _feature_columns(there: list[str], wanted: Wanted, labels: str | None) -> str | tuple[str, ...]:
+    """Return the column of lists, or the columns of numbers, that hold the features."""
+    if wanted.columns is not None:
+        return named_columns(wanted.columns, there)
+    if wanted.features is not None:
+        return wanted.features
+    others = [name for name in there if name not in (labels, wanted.ids)]
+    if FEATURES in others:
+        return FEATURES
+    return others[0] if len(others) == 1 else tuple(others)
+
+
 def _check_dtype(name: str, dtype: Any, lists: bool) -> None:
-    """Refuse a column whose type tells that it holds no features."""
+    """Refuse a column whose type shows that it holds no features."""
     types = need("pandas.api.types", "dask")
     numbers = types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
     if lists and isinstance(dtype, need("pandas", "dask").StringDtype):

@@ -10,7 +10,7 @@ from typica.scale._worker_jobs import Judging
 
 
 def verdict_frame(rows: Rows, judging: Judging, ids: str | None) -> Any:
-    """Return a data frame of verdicts, a partition for each piece."""
+    """Return a data frame of verdicts, with one partition per piece."""
     delayed = need("dask", "dask").delayed
     sent = delayed(judging, pure=False)
     frames = [

@@ -1,4 +1,4 @@
-"""The engines: which there are, and how one is opened by its name and address."""
+"""The engines: which ones there are, and how one is opened by its name and address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typica.errors import InputError, argument, given, listed, reason_of
 from typica.extras import check_installed
 
 ENGINES = {"dask": "distributed", "ray": "ray", "spark": "pyspark"}  # what each needs
-PATIENCE = 5.0  # seconds in which an address has to answer
+PATIENCE = 5.0  # seconds within which an address has to answer
 _PLACE = re.compile(r"(?:[a-z]+://)?(?P<host>[^/:\[\]]+|\[[^\]]+\]):(?P<port>\d+)/?")
 
 Work = Callable[[bytes], bytes]
@@ -22,16 +22,16 @@ Merge = Callable[[Iterable[bytes]], bytes]
 
 @runtime_checkable
 class Cluster(Protocol):
-    """Workers of an engine, which does all the rest: scheduling, retries, moving what is sent.
+    """Workers of an engine, which does all the rest: scheduling, retries, moving data.
 
-    Errors of the input, which a worker raises, are raised here as they are.
+    Input errors that a worker raises are raised here unchanged.
     """
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
 
 
 Engine = str | Cluster
@@ -70,7 +70,7 @@ def check_answers(address: str) -> None:
     """Refuse an address of a host and a port at which nobody listens."""
     place = _PLACE.fullmatch(address)
     if place is None:
-        return  # of another form, which the engine knows: local[2], yarn
+        return  # another form, which the engine knows: local[2], yarn
     try:
         socket.create_connection((place["host"].strip("[]"), int(place["port"])), PATIENCE).close()
     except (OSError, OverflowError) as error:
@@ -99,11 +99,11 @@ class LateCluster:
         self._cluster: Cluster | None = None
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         return self._opened().map(work, tasks)
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         return self._opened().reduce(work, merge, tasks)
 
     def _opened(self) -> Cluster:
@@ -120,8 +120,8 @@ class LateCluster:
 def open_engine(engine: Engine, address: str | None = None) -> Iterator[Cluster]:
     """Open an engine for the block: the cluster at an address, or a local one that ends with it.
 
-    It is started when the first work is given to it: what is wrong with the data is known before.
-    engine: its name, or a cluster that is open already and stays so.
+    It is started when the first work is given to it: by then, errors in the data have been found.
+    engine: its name, or a cluster that is open already and stays open.
     """
     check_engine(engine, address)
     if not isinstance(engine, str):

@@ -1,4 +1,4 @@
-"""The files of a data set: one, those that a pattern names, or those in a folder, here or away."""
+"""The files of a data set: one, those that match a pattern, or a folder's, local or remote."""
 
 from __future__ import annotations
 
@@ -31,17 +31,25 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what engines call the folder of rows 
 _MAGIC = {b"PAR1": PARQUET, b"ARROW1": IPC}  # the first bytes of a file
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z]+)?://")
 _PATTERN = re.compile(r"[*?\[]")
-# What stores call the digest of a file, or when it was written: the surest first.
+# What stores call a file's digest, or the time when it was written: the surest first.
 _WRITTEN = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
 Location = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of tables, here or at an address.
+    """One file of tables, local or at an address.
 
-    path: where it is, a path or an address. source: its path within the data set, by which its rows
-    are known. constants: what the names of its folders say, `year=2024/`, by column.
+    Parameters
+    ----------
+    path
+        Where it is: a path or an address.
+    source
+        Its path within the data set, which identifies its rows.
+    format
+        One of the values of `FORMATS`.
+    constants
+        The values in the names of its folders, such as `year=2024/`, by column.
     """
 
     path: str
@@ -51,7 +59,7 @@ class File:
 
 
 def is_address(location: object) -> bool:
-    """Tell an address of tables or verdicts, as fsspec knows them (s3://...), from a path."""
+    """Tell whether a location is an address that fsspec knows (s3://...), and not a path."""
     return isinstance(location, str) and _ADDRESS.match(location) is not None
 
 
@@ -62,9 +70,9 @@ def is_pattern(location: object) -> bool:
 
 
 def is_tables(location: Location) -> bool:
-    """Tell a data set of tables from one file of features, a bank, and images.
+    """Tell whether a location is a data set of tables, not a file of features, a bank or images.
 
-    It is an address, a pattern, an Arrow file, or a folder with tables that do not hold images.
+    It is one if it is an address, a pattern, an Arrow file, or a folder of tables without images.
     """
     if is_address(location):
         return True
@@ -78,9 +86,9 @@ def is_tables(location: Location) -> bool:
 
 
 def are_tables(inputs: Sequence[Location], **asked: Any) -> bool:
-    """Tell whether inputs are tables: by what they are, or by what was asked of their columns.
+    """Tell whether inputs are tables: by what they are, or by the options that were given.
 
-    asked: options that are for tables alone; None where they were not given.
+    asked: options that are only for tables; None if they were not given.
     """
     wanted = any(value is not None for value in asked.values())
     return wanted or any(map(is_tables, inputs))
@@ -95,7 +103,7 @@ def _holds_tables(folder: Path) -> bool:
 
 
 def reading_table(file: File) -> Any:
-    """Say that a file of a table is at fault, by its path, where it cannot be read."""
+    """Name the file in the error if a table in the block cannot be read."""
     what = "not a whole Parquet file" if file.format == PARQUET else "not a whole Arrow file"
     if is_address(file.path):
         what += " that can be reached"
@@ -103,7 +111,7 @@ def reading_table(file: File) -> Any:
 
 
 def open_file(path: str) -> Any:
-    """Open a file here or away for Arrow to read."""
+    """Open a local or remote file for Arrow to read."""
     arrow = need("pyarrow", "parquet")
     if not is_address(path):
         return arrow.OSFile(path)
@@ -116,9 +124,9 @@ def open_file(path: str) -> Any:
 
 
 def stamp_of(file: File) -> list[str]:
-    """Return what is another when a table's file, here or away, was written anew.
+    """Return a stamp that changes when a table's file, local or remote, is written again.
 
-    That is its size, and the digest that the store of an address keeps, or else the time.
+    It holds the size, and the digest that the store of an address keeps, or else the time.
     """
     with reading_table(file):
         if not is_address(file.path):
@@ -130,7 +138,7 @@ def stamp_of(file: File) -> list[str]:
 
 
 def _written(known: Mapping[str, Any]) -> str:
-    """Return under which key an address tells which writing of a file this is."""
+    """Return the key under which a store keeps a file's digest or time, "" if there is none."""
     return next((key for key in _WRITTEN if known.get(key) is not None), "")
 
 
@@ -143,7 +151,7 @@ def unreachable(address: str, error: Exception) -> InputError:
 
 
 def find_files(data: Location | Sequence[Location]) -> list[File]:
-    """Return the files of a data set: of a path, a pattern, a folder, an address, or several."""
+    """Return the files of a data set: a path, a pattern, a folder, an address, or several."""
     if isinstance(data, str | os.PathLike):
         root, paths = _found(os.fspath(data))
     else:
@@ -152,7 +160,7 @@ def find_files(data: Location | Sequence[Location]) -> list[File]:
 
 
 def _as_paths(locations: Any) -> list[str]:
-    """Return several locations as texts; refuse what is none."""
+    """Return several locations as texts; refuse what is not a location."""
     paths = []
     for location in [locations] if isinstance(locations, bytes) else locations:
         if not isinstance(location, str | os.PathLike):
@@ -163,7 +171,7 @@ def _as_paths(locations: Any) -> list[str]:
 
 
 def _typed(files: list[File]) -> list[File]:
-    """Return files whose constants are whole numbers where all values of a column are."""
+    """Return files with constants as whole numbers, for columns whose values all are."""
     texts: dict[str, set[str]] = {}
     for file in files:
         for name, value in file.constants:
@@ -190,17 +198,26 @@ def _as_number(value: str | int, whole: bool) -> str | int:
 def _found_of_all(locations: list[str]) -> tuple[str, list[str]]:
     if not locations:
         raise InputError("no files; pass at least one.")
-    found = [_found(location) for location in locations]
-    paths = [path for _, some in found for path in some]
-    if len(set(paths)) < len(paths):
-        twice = next(path for place, path in enumerate(paths) if path in paths[:place])
-        raise InputError(f"{twice}: is named twice; name each file once.")
-    roots = [root for root, _ in found]
+    roots: list[str] = []
+    paths: list[str] = []
+    for location in locations:
+        root, found = _found(location)
+        roots.append(root)
+        paths += found
+    _check_named_once(paths)
     return _common_root(roots), paths
 
 
+def _check_named_once(paths: list[str]) -> None:
+    seen: set[str] = set()
+    for path in paths:
+        if path in seen:
+            raise InputError(f"{path}: is named twice; name each file once.")
+        seen.add(path)
+
+
 def _common_root(roots: list[str]) -> str:
-    """Return the folder, here or away, that the files of all the tables named are in."""
+    """Return the folder, local or remote, that holds the files of all the tables."""
     if len(set(roots)) == 1:
         return roots[0]
     if any(map(is_address, roots)):
@@ -209,7 +226,7 @@ def _common_root(roots: list[str]) -> str:
 
 
 def _found(location: str) -> tuple[str, list[str]]:
-    """Return the folder that names are told from, and the sorted paths of the files."""
+    """Return the folder that names are relative to, and the sorted paths of the files."""
     return _found_away(location) if is_address(location) else _found_here(location)
 
 
@@ -261,9 +278,9 @@ def fixed_part(pattern: str) -> str:
 
 
 def _tables(paths: list[str], root: str, folder: str) -> list[str]:
-    """Return the sorted paths of the tables in a folder; what begins with _ or . is none.
+    """Return the sorted paths of the tables in a folder; names that begin with _ or . are not.
 
-    root: the folder as the paths have it, without what an address begins with.
+    root: the folder as the paths have it, without the beginning of an address.
     """
     tables = [path for path in paths if _ending(path) in FORMATS and not _is_hidden(path, root)]
     if not tables:
@@ -297,7 +314,7 @@ def _within(path: str, root: str) -> str:
 
 
 def _by_content(path: str) -> str:
-    """Return the format of a file whose name does not tell."""
+    """Return the format of a file whose name does not say."""
     try:
         with open_file(path) as file:
             start = file.read(6)

@@ -13,14 +13,14 @@ from typica.scale._batches import Batch
 from typica.scale._calibrator import Calibrator
 from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._learner import Learner
-from typica.scale._learner_ways import Sampled, Share, Sums
+from typica.scale._learner_ways import Sampled, Share, Sums, Way
 from typica.scale._on_cluster import as_files, learn, over_parts, take_scores
 from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.threads import one_blas_thread_fewer
 from typica.written_numbers import Level
 
-_KEPT = 0.4  # of the free memory that kept rows may take: they are put together at the end
+_KEPT = 0.4  # share of the free memory that kept rows may take: they are joined at the end
 
 
 @border
@@ -37,13 +37,24 @@ def fit(
 ) -> Detector:
     """Fit a detector on tables of any size, and return it; the one that is passed stays as it is.
 
-    data, features, columns, labels: as `open_tables` takes them; without labels the column `label`
-    is taken, where there is one. sample: fit on only this many random rows: for detectors
-    that need all rows at once, or keep them. The result is that of `detector.fit` on all rows, to
-    rounding, but for the provisional threshold of more than 2,048 rows, whose sample is another,
-    and but for the rows that `subsample` keeps.
-    engine, address: "dask", "ray" or "spark" does it on the cluster at that address, or on a local
-    one that is started for it; None does it in this process.
+    Up to rounding, the result is that of `detector.fit` on all rows, with two exceptions: the
+    provisional threshold of more than 2,048 rows comes from another sample, and `subsample` keeps
+    other rows.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector.
+    data, features, columns
+        As `open_tables` takes them.
+    labels
+        As `open_tables` takes them; None uses the column `label`, if there is one.
+    sample
+        Fit on only this many random rows: for detectors that need all rows at once, or keep them.
+    engine
+        "dask", "ray" or "spark"; None works in this process.
+    address
+        The cluster to use; None starts a local one for this fit.
 
     >>> import numpy as np, pyarrow as pa
     >>> from typica import CTM
@@ -73,7 +84,15 @@ def fit_counted(
     address: str | None = None,
     **columns: Any,
 ) -> Fitted:
-    """Fit a detector as `fit` does, and return how many rows there were as well."""
+    """Fit a detector as `fit` does, and return how many rows there were as well.
+
+    Parameters
+    ----------
+    detector, data, sample, engine, address
+        As `fit` takes them.
+    columns
+        The `features`, `columns` and `labels` of `fit`.
+    """
     check_engine(engine, address)
     learner = Learner(detector, sample)
     tables = open_training(detector, data, **columns)
@@ -111,10 +130,19 @@ def calibrate(
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on tables of any size.
 
-    data, features, columns: as `open_tables` takes them. The other options are those of
-    `Detector.calibrate`. The estimator is changed and returned. Scores are known by their file
-    within the data set and their row, so that a calibration does not depend on how it is read.
-    engine, address: as `fit` takes them.
+    Scores are identified by their file within the data set and their row, so a calibration does
+    not depend on how the tables are read.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline; it is changed and returned.
+    data, features, columns
+        As `open_tables` takes them.
+    alpha, tpr, confidence, by_class, groups
+        As `Detector.calibrate` takes them.
+    engine, address
+        As `fit` takes them.
     """
     check_engine(engine, address)
     tables = open_tables(data, features=features, columns=columns, width=input_width(estimator))
@@ -148,7 +176,7 @@ def _each_batch(what: str, tables: Tables | Stream, do: Callable[[Batch], object
 
 
 def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:
-    """Open the tables that a detector is to be fitted on, with labels where it uses them."""
+    """Open the tables that a detector is to be fitted on, with labels if it uses them."""
     width = table_width(detector)
     return open_tables(data, **columns, width=width, find_labels=wants_label_column(detector))
 
@@ -159,20 +187,20 @@ def wants_label_column(detector: Detector) -> bool:
 
 
 def table_width(detector: Detector) -> int | None:
-    """Return how many features tables in parts must have, where the detector's head tells."""
+    """Return how many features tables in parts must have, if the detector's head tells."""
     head = getattr(detector, "head", None)
     return None if head is None else int(head.n_features)
 
 
 def check_fit(learner: Learner, tables: Tables | Stream) -> None:
-    """Say before any row is read what a fit on tables cannot do, or what it does otherwise."""
+    """Say before any row is read what a fit on tables cannot do, or will do differently."""
     has_labels = tables.columns.labels is not None or getattr(tables, "labels", None) is not None
     known = Known(has_labels, tables.rows, tables.width, tables.is_repeatable)
     check_learning(learner, known)
 
 
 class Known(NamedTuple):
-    """What is known of training rows before any is read; None where it is not."""
+    """What is known about training rows before any is read; None if it is not known."""
 
     has_labels: bool
     rows: int | None = None
@@ -181,28 +209,39 @@ class Known(NamedTuple):
 
 
 def check_learning(learner: Learner, known: Known) -> None:
-    """Say before any row is read what a fit cannot do, or what it does otherwise."""
-    way, detector = learner.way, learner.way.detector
-    if detector.tags.needs_labels and not known.has_labels:
-        column = argument("labels", "COLUMN")
-        raise InputError(f"{type(detector).__name__} needs labels; pass {column}.")
-    if detector.tags.uses_labels and not known.has_labels:
-        wanted = argument("labels", "COLUMN")
-        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
+    """Say before any row is read what a fit cannot do, or will do differently."""
+    detector = learner.way.detector
+    if not known.has_labels:
+        _check_without_labels(detector)
     if learner.passes > 1 and not known.is_repeatable:
         raise InputError(
             f"{type(detector).__name__} reads the rows twice, and this stream can be read once; "
             "pass files, or a table."
         )
-    if isinstance(way, Sums) and "subsample" in detector.get_params(deep=False):
-        _check_kept(detector, known)
-    if isinstance(way, Sampled) and detector.tags.needs_fit:
+    _check_rows_kept(learner.way, known)
+
+
+def _check_without_labels(detector: Detector) -> None:
+    """Refuse a detector that needs labels; say what one that uses them does without."""
+    wanted = argument("labels", "COLUMN")
+    if detector.tags.needs_labels:
+        raise InputError(f"{type(detector).__name__} needs labels; pass {wanted}.")
+    if detector.tags.uses_labels:
+        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
+
+
+def _check_rows_kept(way: Way, known: Known) -> None:
+    """Say which rows the detector keeps, and refuse more than memory holds."""
+    keeps_rows = "subsample" in way.detector.get_params(deep=False)
+    if isinstance(way, Sums) and keeps_rows:
+        _check_memory(way.detector, known)
+    if isinstance(way, Sampled) and way.detector.tags.needs_fit:
         note(f"fitted on a random sample of at most {way.limit:,} rows")
     if isinstance(way, Share):
         note(f"fitted on a random share of {way.share:g} of the rows")
 
 
-def _check_kept(detector: Detector, known: Known) -> None:
+def _check_memory(detector: Detector, known: Known) -> None:
     """Refuse to keep more rows than the memory holds."""
     sample = argument("sample", 100_000)
     if known.rows is None or known.width is None:
@@ -213,7 +252,7 @@ def _check_kept(detector: Detector, known: Known) -> None:
     free = free_memory()
     if free is not None and size > _KEPT * free:
         raise InputError(
-            f"{rows}, and {free / 1e9:.1f} GB of memory are free; pass {sample} to keep so many, "
-            "chosen at random."
+            f"{rows}, and {free / 1e9:.1f} GB of memory are free; pass {sample} to keep that "
+            "many, chosen at random."
         )
-    note(f"{rows}; pass {sample} to keep so many, chosen at random")
+    note(f"{rows}; pass {sample} to keep that many, chosen at random")

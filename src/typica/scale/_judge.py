@@ -1,4 +1,4 @@
-"""Verdicts as Arrow's record batches, of one schema whatever the rows."""
+"""Verdicts as Arrow record batches, with one schema whatever the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.calibration import Levels
+from typica.calibration import Calibration, Levels
 from typica.decide import judge
 from typica.detectors import Estimator, final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
@@ -23,12 +23,22 @@ DECIDED = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
 
 
 class Judge:
-    """Judges batches: a callable that makes a record batch of verdicts of each.
+    """Judges batches: a callable that makes a record batch of verdicts from each.
 
-    Its columns are the ids, or else the file and the row of each, then verdict, score, p_value,
-    nearest, runner_up and margin; null where the detector cannot tell. ids: the name and the Arrow
-    type of the column of ids. only: leave out all but "typical" or "atypical" rows. The other
-    options are those of `typica.judge`. rejected: how many of the last batch are atypical.
+    Its columns are the ids, or else the file and the row, then verdict, score, p_value, nearest,
+    runner_up and margin; null if the detector cannot tell. The attribute `rejected` is the number
+    of atypical rows in the last batch.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    ids
+        The name and the Arrow type of the column of ids.
+    alpha, tpr, confidence
+        As `typica.judge` takes them.
+    only
+        Leave out all but "typical" or "atypical" rows.
 
     >>> from typica import CTM
     >>> detector = CTM().fit(np.eye(20), range(20))
@@ -97,7 +107,7 @@ class Judge:
 
 
 def check_id_column(name: str | None) -> None:
-    """Refuse a column of ids that is called as one of the verdicts is."""
+    """Refuse a column of ids that has the name of a column of verdicts."""
     if name in DECIDED:
         asked = by_caller(f"ids={name!r}", f"--id-column {name}")
         raise InputError(f"{asked}: verdicts have a column of that name; give the ids another.")
@@ -111,10 +121,10 @@ class Counts(NamedTuple):
 
 
 class Counted:
-    """Verdicts on batches as record batches, judged as they are taken, once.
+    """Verdicts on batches as record batches, judged once, as they are taken.
 
-    setting: what each batch is judged in. n, rejected: how many rows were judged by now, and how
-    many of them are atypical.
+    setting: the context that each batch is judged in. n, rejected: how many rows have been judged
+    so far, and how many of them are atypical.
     """
 
     def __init__(
@@ -139,10 +149,10 @@ class Counted:
 
 
 class VerdictsOf:
-    """Judges an engine's record batches; their ids are passed on, where there are any.
+    """Judges an engine's record batches, and passes on their ids, if there are any.
 
-    schema: that of the verdicts. `Judge` names the file and the row of those without ids, which an
-    engine's own rows do not have.
+    schema: that of the verdicts. Without ids, `Judge` adds the file and the row, which an engine's
+    own rows do not have.
     """
 
     def __init__(self, judge: Judge, columns: Columns) -> None:
@@ -159,7 +169,7 @@ class VerdictsOf:
 
 
 def _cast_ids(ids: Any, name: str, kind: Any) -> Any:
-    """Return ids in the type of those of the first file."""
+    """Return ids in the type that the first file has."""
     try:
         return ids.cast(kind)
     except need("pyarrow", "parquet").ArrowException:
@@ -170,25 +180,34 @@ def _cast_ids(ids: Any, name: str, kind: Any) -> Any:
 
 
 def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
-    """Return the levels of a judge as texts, which are exact and go into JSON."""
+    """Return the levels of a judge as texts, which are exact and can be written as JSON."""
     return {name: None if level is None else str(level) for name, level in levels.items()}
 
 
 def _check_judge_of_batches(
     estimator: Estimator, levels: dict[str, str | None], only: str | None
 ) -> None:
-    """Refuse a `Judge` of tables, before a part is read, whose detector lacks what that takes."""
+    """Refuse a detector that lacks what a `Judge` of tables needs, before any part is read."""
     final = final_detector(estimator)
-    calibrated = hasattr(final, "calibration_")
+    is_calibrated = hasattr(final, "calibration_")
+    has_threshold = is_calibrated or hasattr(final, "training_offset_")
+    asks_for_levels = any(level is not None for level in levels.values())
     how = by_caller("call calibrate", "run `typica calibrate`")
-    if not calibrated and any(level is not None for level in levels.values()):
+    if asks_for_levels and not is_calibrated:
         raise InputError(f"there are no calibration scores; {how} with held-out inputs first.")
-    if calibrated and any(level is not None for level in levels.values()):
-        known = final.calibration_.levels
-        alpha = known.alpha if levels["alpha"] is levels["tpr"] is None else levels["alpha"]
-        final.calibration_.thresholds(Levels.of(alpha, levels["tpr"], levels["confidence"]))
-    if only is not None and not calibrated and not hasattr(final, "training_offset_"):
+    if asks_for_levels:
+        _check_levels(final.calibration_, levels)
+    if only is not None and not has_threshold:
         raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
+
+
+def _check_levels(calibration: Calibration, levels: dict[str, str | None]) -> None:
+    """Refuse levels at which a calibration cannot set thresholds."""
+    alpha: Level | None = levels["alpha"]
+    if alpha is None and levels["tpr"] is None:
+        alpha = calibration.levels.alpha
+    asked = Levels.of(alpha, levels["tpr"], levels["confidence"])
+    calibration.thresholds(asked)  # raises what is wrong with them
 
 
 def _schema(estimator: Estimator, ids: tuple[str, Any] | None) -> Any:
@@ -206,7 +225,7 @@ def _type_of_names(estimator: Estimator, arrow: Any) -> Any:
         return arrow.int64()
     try:
         classes = final_detector(estimator).classes_
-    except AttributeError:  # it matches none
+    except AttributeError:  # it matches no classes
         return arrow.string()
     return arrow.int64() if classes.dtype.kind in "iub" else arrow.string()
 

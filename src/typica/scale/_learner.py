@@ -1,4 +1,4 @@
-"""A fit in parts: each is learnt by itself, and what was learnt is merged in any order."""
+"""A fit in parts: each is learnt by itself, and the results are merged in any order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from typica.scale._row_sample import RowSample
 
 
 class Learner:
-    """What a fit has learnt of some rows: `add` batches, `merge` others, `finish` to a detector.
+    """What a fit has learnt from some rows: `add` batches, `merge` others, `finish` a detector.
 
-    detector: an unfitted one, which stays as it is. sample: fit on so many rows, chosen at random
-    by their keys. `passes` says how often the rows are to be read; after a pass that another
-    follows, `close` makes of it the plan of the next one.
+    `passes` says how often the rows have to be read; after each pass but the last, `close` turns
+    this into the plan of the next one.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector, which stays as it is.
+    sample
+        Fit on this many rows, chosen at random by their keys.
 
     >>> import numpy as np
     >>> from typica import CTM
@@ -41,13 +47,13 @@ class Learner:
 
     @property
     def passes(self) -> int:
-        """How often the rows are to be read."""
+        """How often the rows have to be read."""
         return self.way.passes
 
     def expect(self, total: int | None) -> Self:
-        """Say how many rows all parts have together, where that is known, before any is learnt.
+        """Say how many rows all parts have together, if that is known, before any is learnt.
 
-        What is learnt of a part is smaller then: it has its share of the sample, and not all.
+        The state of a part is then smaller: it has its share of the sample, not all of it.
         """
         self.sample = RowSample(self.way.limit, self.way.salt, total)
         return self
@@ -84,7 +90,7 @@ class Learner:
 
     @border
     def close(self) -> Self:
-        """End a pass that another follows: this is its plan then. After the last pass, nothing."""
+        """End a pass: this becomes the plan of the next one. After the last pass, do nothing."""
         self._check_rows()
         if self.closed + 1 < self.passes:
             self.way.close(self.sample, self.n)

@@ -1,4 +1,4 @@
-"""How a detector is fitted in parts: what it needs of the rows decides, before any is read."""
+"""How a detector is fitted in parts, decided by what it needs before any row is read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ State = dict[str, Any]
 
 
 class Way:
-    """What was learnt of some rows, in one of the ways below.
+    """What was learnt from some rows, in one of the ways below.
 
-    limit: how many rows of a sample it wants at its end, chosen by keys that `salt` is part of.
+    limit: how many sampled rows it needs at the end. salt: part of the keys they are chosen by.
     """
 
     name: ClassVar[str]
@@ -61,7 +61,7 @@ class Way:
 
 
 class Sums(Way):
-    """What it learns adds up (CTM, Mahalanobis and their kin), or is rows put together (KNN)."""
+    """What it learns adds up (CTM, Mahalanobis and the like), or is the rows themselves (KNN)."""
 
     name = "sums"
 
@@ -75,7 +75,7 @@ class Sums(Way):
 
 
 class Passes(Way):
-    """It reads all rows twice (ViM, WeiPer): to find a measure, and to sum by it."""
+    """It reads all rows twice (ViM, WeiPer): to find a measure, and to sum with it."""
 
     name = "passes"
     passes = 2
@@ -173,7 +173,7 @@ class Share(Way):
         super().__init__(detector)
         self.share = float(getattr(detector, "subsample", None) or 1)
         self.keys_of = seed_of(detector)
-        self.detector.set_params(subsample=None)  # what it is given is the share already
+        self.detector.set_params(subsample=None)  # it is given only the share
 
     def add(self, batch: Batch) -> None:
         """Learn the rows whose keys are small enough."""
@@ -196,7 +196,7 @@ class Share(Way):
     def finish(self, sample: RowSample, n: int) -> Detector:
         """Return the detector with the share that was asked for among its parameters."""
         if not hasattr(self.detector, "n_features_in_"):
-            raise InputError(f"a share of {self.share} of {n} rows is none; pass a larger one.")
+            raise InputError(f"a share of {self.share} of {n} rows is no row; pass a larger one.")
         state = self.detector.state()
         params = {**state["params"], "subsample": self.share}
         made = type(self.detector).from_state({**state, "params": params})
@@ -240,7 +240,7 @@ class Sampled(Way):
         logits = reads_logits(self.detector)
         labels = None if logits and not self.detector.tags.uses_labels else sample.labels
         with warnings.catch_warnings():
-            # Of a sample nobody can tell how many classes there are.
+            # A sample does not show how many classes there are.
             warnings.simplefilter("ignore", LogitsWarning)
             return self.detector.fit(sample.rows, labels)
 
@@ -280,7 +280,7 @@ def way_of(detector: Detector, sample: int | None = None) -> Way:
         return Sums(detector)
     raise InputError(
         f"{type(detector).__name__} needs all rows at once; pass {argument('sample', 100_000)} to "
-        "fit it on so many of them, chosen at random."
+        "fit it on that many of them, chosen at random."
     )
 
 
@@ -294,6 +294,6 @@ def _check_sample(sample: int) -> None:
 
 
 def seed_of(detector: Detector) -> str:
-    """Return what the keys of a sample depend on beside the rows: the detector's seed."""
+    """Return what the keys of a sample depend on besides the rows: the detector's seed."""
     seed = getattr(detector, "seed", 0)
     return f"seed {seed}, " if seed else ""

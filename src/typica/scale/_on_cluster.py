@@ -27,11 +27,11 @@ from typica.scale._worker_jobs import (
 
 _HELD = 64  # parts whose verdicts wait for this process at a time
 
-Reduce = Callable[[Job], bytes]  # what does a job on all rows
+Reduce = Callable[[Job], bytes]  # does a job on all rows
 
 
 def learn(learner: Learner, reduce: Reduce) -> Learner:
-    """Return what a cluster has learnt of all rows, in as many passes as it takes."""
+    """Return what a cluster has learnt from all rows, in as many passes as it takes."""
     for _ in range(learner.passes):
         learnt = reduce(Learning(learner.to_bytes()))
         learner = Learner.from_bytes(learnt).close()
@@ -46,7 +46,7 @@ def take_scores(calibrator: Calibrator, reduce: Reduce) -> Calibrator:
 
 
 def as_files(tables: Tables | Stream) -> Tables:
-    """Return tables as they are; refuse an object, whose rows no worker could read."""
+    """Return tables unchanged; refuse an object, whose rows no worker could read."""
     if isinstance(tables, Stream):
         kind = type(tables.source).__name__
         raise InputError(
@@ -57,7 +57,7 @@ def as_files(tables: Tables | Stream) -> Tables:
 
 
 def over_parts(cluster: Cluster, tables: Tables, what: str) -> Reduce:
-    """Return what does a job on the parts of tables."""
+    """Return a function that does a job on the parts of tables."""
     tasks = [pack_part(tables, part) for part in tables.parts]
 
     def reduce(job: Job) -> bytes:
@@ -71,7 +71,7 @@ def over_parts(cluster: Cluster, tables: Tables, what: str) -> Reduce:
 def judge_parts(
     cluster: Cluster, judge: Judge, tables: Tables, parts: list[Part], output: str | None = None
 ) -> Iterator[Judged]:
-    """Yield what came of each part, in order; output: the folder that workers write to."""
+    """Yield the result of each part, in order; output: the folder that workers write to."""
     each = JudgeParts(Judging.by(judge), tables.columns, output)
     step = _HELD if output is None else len(parts)
     for first in range(0, len(parts), max(1, step)):

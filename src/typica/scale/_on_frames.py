@@ -1,4 +1,4 @@
-"""Fit, calibrate and judge what an engine holds by columns: data sets of Ray, frames of Spark."""
+"""Fit, calibrate and judge what an engine holds in columns: Ray data sets, Spark data frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Frame(Protocol):
         """Return the Arrow schema."""
 
     def over(self, columns: Columns) -> Reduce:
-        """Return what does a job on all rows."""
+        """Return a function that does a job on all rows."""
 
     def judged(self, judging: Judging, columns: Columns) -> Any:
         """Return the verdicts, in the engine's own form."""
@@ -59,6 +59,6 @@ def judge_frame(estimator: Estimator, frame: Frame, wanted: Wanted, **options: A
 
 
 def refuse_output(output: Any, method: str) -> None:
-    """Refuse a folder for what an engine holds; method: what writes there what comes of it."""
+    """Refuse a folder for what an engine holds; method: the one that writes the verdicts."""
     if output is not None:
         raise InputError(f"{argument('output')} is for files; write what this returns, {method}.")

@@ -12,18 +12,28 @@ from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, open_file, readi
 from typica.threads import in_threads
 
 PART_BYTES = 2**28  # of the columns that are read, unpacked; a larger row group is a part by itself
-OPENED_AT_ONCE = 16  # files whose ends are read side by side: what takes time is the way there
-_VALUE = 4  # bytes of a number, at the least that is likely
+OPENED_AT_ONCE = 16  # files whose ends are read in parallel: most of the time is latency
+_VALUE = 4  # the fewest bytes that a number is likely to take
 
 
 @dataclass(frozen=True)
 class Part:
     """Rows of one file, for one worker.
 
-    number: its place among all parts. file: where they are. groups: from which row group on, and up
-    to which, of a Parquet file; None for the whole file. start: the number of its first row within
-    the file, and first: within the data set. rows: how many, None where that is not known.
-    row_bytes: what a row takes in memory, about.
+    Parameters
+    ----------
+    number
+        Its place among all parts.
+    file
+        Where the rows are.
+    groups
+        The first row group of a Parquet file, and the one after the last; None for the whole file.
+    start, first
+        The number of its first row within the file, and within the data set.
+    rows
+        How many rows, None if that is not known.
+    row_bytes
+        About how many bytes a row takes in memory.
     """
 
     number: int
@@ -41,7 +51,7 @@ class Part:
 
 
 class Group(NamedTuple):
-    """A run of rows that is read as a whole, of so many bytes."""
+    """A run of rows that is read as a whole, and its size in bytes."""
 
     rows: int
     size: int
@@ -49,7 +59,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Outline:
-    """What the end of a table's file tells: its schema, and its row groups where it has any."""
+    """What the end of a table's file says: its schema, and its row groups if it has any."""
 
     file: File
     schema: Any
@@ -58,7 +68,7 @@ class Outline:
 
 
 def outline_files(files: Sequence[File]) -> list[Outline]:
-    """Return what the ends of tables' files tell; an unreadable one is refused by its path."""
+    """Return what the ends of tables' files say; the error of an unreadable one names it."""
     return list(in_threads(_outline, files, min(len(files), OPENED_AT_ONCE)))
 
 
@@ -76,7 +86,7 @@ def _outline_parquet(file: File) -> Outline:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         columns = [group.column(place) for place in range(group.num_columns)]
-        # Values that are all alike take next to no room in the file.
+        # Values that are all equal take almost no room in the file.
         size = sum(max(c.total_uncompressed_size, _VALUE * c.num_values) for c in columns)
         groups.append(Group(group.num_rows, size))
     return Outline(file, schema, tuple(groups), metadata.num_rows)
@@ -107,7 +117,7 @@ _OUTLINES: dict[str, Callable[[File], Outline]] = {
 
 
 def cut(outlines: Iterable[Outline], size: int = PART_BYTES) -> list[Part]:
-    """Return the parts of a data set: row groups of a file together, up to `size` bytes."""
+    """Return the parts of a data set: row groups of a file, joined up to `size` bytes."""
     parts: list[Part] = []
     first: int | None = 0
     for outline in outlines:
@@ -132,7 +142,7 @@ def _parts_of(outline: Outline, size: int) -> Iterator[Part]:
 
 
 def _runs(groups: Sequence[Group], size: int) -> Iterator[tuple[int, int]]:
-    """Yield from which group to which each part goes.
+    """Yield the first group of each part, and the one after its last.
 
     >>> list(_runs([Group(9, 40), Group(9, 40), Group(9, 90), Group(9, 10)], 100))
     [(0, 2), (2, 4)]

@@ -1,4 +1,4 @@
-"""Workers of Ray, of a cluster at an address or of a local one."""
+"""Workers of Ray: of a cluster at an address, or of a local one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typica.scale._worker_jobs import Outcome, attempt, merge_outcomes
 
 
 class RayCluster:
-    """Workers of the Ray that this process is connected to; it connects where it is not."""
+    """Workers of the Ray that this process is connected to; if it is not, Ray connects it."""
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         states = states_of(_sent(tasks), partial(_task_state, work), 1)
         states.context.execution_options.preserve_order = True
         yield from (outcome.value() for outcome in outcomes_of(states))
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         states = states_of(_sent(tasks), partial(_task_state, work), 1)
         merged = merge_on_workers(states, merge, len(tasks))
         return merge_outcomes(merge, outcomes_of(merged)).value()
@@ -46,7 +46,7 @@ def connect(address: str | None = None) -> Iterator[RayCluster]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise no_answer(address, error) from None
     need("ray.data", "ray").DataContext.get_current().enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # which importing it has set
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # importing it has set another level
     try:
         yield RayCluster()
     finally:

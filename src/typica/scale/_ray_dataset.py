@@ -17,7 +17,7 @@ from typica.scale._worker_jobs import Job, Judging, Outcome, attempt, merge_outc
 
 
 def is_dataset(data: Any) -> bool:
-    """Tell a data set of Ray from what names files."""
+    """Tell whether data is a Ray data set, and not names of files."""
     return isinstance(data, need("ray.data", "ray").Dataset)
 
 
@@ -36,7 +36,7 @@ class RayDataset:
         return arrow.schema(list(zip(found.names, found.types, strict=True)))
 
     def over(self, columns: Columns) -> Reduce:
-        """Return what does a job on all blocks."""
+        """Return a function that does a job on all blocks."""
         rows = self.data.select_columns(columns.names)
 
         def reduce(job: Job) -> bytes:
@@ -54,7 +54,7 @@ class RayDataset:
 
 
 def judge_table(verdicts: VerdictsOf, table: Any) -> Any:
-    """Return the verdicts on a block of a data set of Ray, a table of Arrow, as another."""
+    """Return the verdicts on a block of a Ray data set; both are Arrow tables."""
     arrow = need("pyarrow", "ray")
     records = table.combine_chunks().to_batches()
     return arrow.Table.from_batches(verdicts(records), verdicts.schema)
@@ -64,7 +64,7 @@ def judge_table(verdicts: VerdictsOf, table: Any) -> Any:
 
 
 def _block_state(job: Job, columns: Columns, table: Any) -> Outcome:
-    """Return what comes of a block; its rows are known by a task of Ray, and the block there."""
+    """Return the result of a block; its rows are identified by Ray's task, and the block in it."""
     task = need("ray", "ray").get_runtime_context().get_task_id()
     _blocks_of[task] = block = _blocks_of.pop(task, 0) + 1
     source, name = f"{task} {block}", f"a block of {len(table)} rows"
@@ -72,7 +72,7 @@ def _block_state(job: Job, columns: Columns, table: Any) -> Outcome:
     return attempt(lambda: job.state(read_records(records, columns, source, name=name)))
 
 
-_blocks_of: dict[str, int] = {}  # how many blocks each task of this process was given
+_blocks_of: dict[str, int] = {}  # how many blocks each task of this process has been given
 
 
 def _judged_block(judging: Judging, columns: Columns, table: Any) -> Any:

@@ -26,12 +26,19 @@ class Extractor:
             compute=ray.data.ActorPoolStrategy(size=4),
         )
 
-    Each actor opens the network once. Leave Ray CPUs to read images by: actors that take all of
-    them wait for ever. model, weights, options: as `typica.nets.open_model` takes
-    them; files must lie where the workers see them. transform: as `typica.nets.extract` takes it.
-    image: the column of images: arrays (h, w, 3) or (h, w), the bytes of image files
-    (`ray.data.read_binary_files`), or paths. It becomes the columns `features` and `logits`, and
-    all others stay.
+    Each actor opens the network once. Leave Ray some CPUs for reading images: if the actors take
+    all of them, they wait forever.
+
+    Parameters
+    ----------
+    model, weights, options
+        As `typica.nets.open_model` takes them; files must be where the workers see them.
+    transform
+        As `typica.nets.extract` takes it.
+    image
+        The column of images: arrays (h, w, 3) or (h, w), the bytes of image files
+        (`ray.data.read_binary_files`), or paths. It becomes the columns `features` and `logits`;
+        all others stay.
     """
 
     @border
@@ -48,7 +55,7 @@ class Extractor:
         if self.opened.transform is None and transform is None:
             known = self.opened.identity.model
             raise InputError(
-                f"the preprocessing of {known} is not known, and each actor would read it off "
+                f"the preprocessing of {known} is not known, and each actor would infer it from "
                 f"other images; pass {argument('transform')}."
             )
         self.image = image
@@ -74,7 +81,7 @@ class Extractor:
 
 
 def _image(value: Any, name: Any) -> Image.Image:
-    """Return an image of an array, of a file's bytes, or of a path; name: for errors, a text."""
+    """Return an image from an array, a file's bytes or a path; name: a text, for errors."""
     if isinstance(value, bytes | str):
         return decode(value, name=name if isinstance(name, str) else None)
     pixels = np.asarray(value)

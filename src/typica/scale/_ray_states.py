@@ -11,12 +11,12 @@ from typica.scale._engines import Merge
 from typica.scale._worker_jobs import Outcome, merge_outcomes
 
 _FAN = 16  # states that are merged at a time
-# Of a CPU, for each level of the tree: what asks for equal shares would be fused into one task.
+# Shares of a CPU, for each level of the tree: Ray would fuse equal ones into one task.
 _SHARES = (0.99, 0.98)
 
 
 def states_of(data: Any, function: Callable[[Any], Outcome], size: int | None) -> Any:
-    """Return a data set of what comes of each batch of rows, or of each block."""
+    """Return a data set with the result of each batch of rows, or of each block."""
     return data.map_batches(partial(_applied, function), batch_size=size, batch_format="pyarrow")
 
 
@@ -29,7 +29,7 @@ def _applied(function: Callable[[Any], Outcome], table: Any) -> Any:
 def merge_on_workers(states: Any, merge: Merge, n: int | None = None) -> Any:
     """Return a data set of fewer states, merged some at a time in two levels.
 
-    n: how many there are, where that is known: so few as are merged at a time take one level.
+    n: how many there are, if that is known: those that can be merged at once take one level.
     """
     few = n is not None and n <= _FAN
     for share in _SHARES[:1] if few else _SHARES:
@@ -47,6 +47,6 @@ def _merged_table(merge: Merge, table: Any) -> Outcome:
 
 
 def outcomes_of(states: Any) -> Iterator[Outcome]:
-    """Yield what came of each task, or of those that were merged."""
+    """Yield the outcome of each task, or of those that were merged."""
     for row in states.iter_rows():
         yield Outcome(**row)

@@ -1,4 +1,4 @@
-"""A uniform sample of training rows: those with the smallest keys, alike however rows are split."""
+"""A uniform sample of training rows: those with the smallest keys, however rows are split."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typica.scale._columns import wrong_table_width
 Keys = NDArray[np.uint64]
 
 _ANY = np.uint64(2**64 - 1)  # no key is larger
-_SPARE = 10.0  # standard deviations by which more keys are looked at than are wanted
+_SPARE = 10.0  # standard deviations: how many more keys are looked at than are wanted
 
 
 class SampledRows(NamedTuple):
-    """Rows (k, m) of a sample with their keys, and with their labels where they have any."""
+    """Rows (k, m) of a sample with their keys, and with their labels if they have any."""
 
     keys: Keys
     rows: AnyArray
@@ -32,11 +32,11 @@ class SampledRows(NamedTuple):
 
 
 class RowSample:
-    """At most `limit` rows, with their labels where they have any, by rising keys.
+    """At most `limit` rows, with their labels if they have any, by ascending keys.
 
-    salt: part of every key, for another sample of the same rows. Samples of parts merge into the
-    sample of the whole. total: how many rows the whole has, where that is known: then a part keeps
-    its share of the sample, and little more.
+    Samples of parts merge into the sample of the whole. salt: part of every key, for another sample
+    of the same rows. total: how many rows the whole has; if it is known, a part keeps its share of
+    the sample, and little more.
     """
 
     def __init__(self, limit: int, salt: str = "", total: int | None = None) -> None:
@@ -63,18 +63,18 @@ class RowSample:
         return self
 
     def first(self, count: int) -> AnyArray | None:
-        """Return the rows with the `count` smallest keys, None where there is no row."""
+        """Return the rows with the `count` smallest keys, None if there are no rows."""
         return None if self.rows is None else self.rows[:count]
 
     @property
     def rows(self) -> AnyArray | None:
-        """The rows (k, m), None where there are none."""
+        """The rows (k, m), None if there are none."""
         self._settle()
         return self._kept[0].rows if self._kept else None
 
     @property
     def labels(self) -> AnyArray | None:
-        """The labels (k,) of the rows, None where they have none."""
+        """The labels (k,) of the rows, None if they have none."""
         self._settle()
         return self._kept[0].labels if self._kept else None
 
@@ -87,7 +87,7 @@ class RowSample:
             self._settle()
 
     def _settle(self) -> None:
-        """Put what was taken in together, and keep the smallest keys."""
+        """Join what was taken in, and keep the smallest keys."""
         if not self._kept:
             return
         if len(self._kept) > 1:
@@ -116,7 +116,7 @@ class RowSample:
 def _largest_key(limit: int, total: int | None) -> np.uint64:
     """Return a key that the `limit` smallest of `total` keys do not exceed.
 
-    Keys are uniform: that fewer lie below it has a chance of less than 1e-20.
+    Keys are uniform: the probability that fewer lie below it is less than 1e-20.
 
     >>> float(_largest_key(100, total=1200)) / 2**64
     0.25

@@ -1,4 +1,4 @@
-"""Score on one machine: verdicts as a reader, or as a folder of files that can be taken up."""
+"""Score on one machine: verdicts as a reader, or as a folder of files that can be continued."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from typica.scale._worker_jobs import Judged
 from typica.threads import in_threads, one_blas_thread_fewer
 from typica.written_numbers import Level
 
-STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
+STREAM_ROWS = 2**20  # verdicts of a stream per file
 
 
 class Scored(NamedTuple):
@@ -61,14 +61,29 @@ def score(
     engine: Engine | None = None,
     address: str | None = None,
 ) -> Any:
-    """Judge tables of any size, by a fitted detector or a Pipeline that ends in one.
+    """Judge tables of any size with a fitted detector, or a Pipeline that ends in one.
 
-    data, features, columns, ids: as `open_tables` takes them. output: a folder, or its address, for
-    Parquet files of verdicts, in which work that was killed goes on; or one file, .csv, .jsonl or
-    .parquet. A `Scored` is returned. Without one it is a reader of Arrow's record batches, which
-    judges as it is read. alpha, tpr, confidence: as `typica.judge` takes them. only: leave out all
-    but "typical" or "atypical" ones. engine, address: as `fit` takes them; files of a folder are
-    then written by the workers, who must see it as this process does.
+    Parameters
+    ----------
+    estimator
+        The fitted detector or Pipeline.
+    data, features, columns, ids
+        As `open_tables` takes them.
+    output
+        A folder, or its address, for Parquet files of verdicts: if the work is killed, the same
+        call continues it. Or one file, .csv, .jsonl or .parquet.
+    alpha, tpr, confidence
+        As `typica.judge` takes them.
+    only
+        Leave out all but "typical" or "atypical" rows.
+    engine, address
+        As `fit` takes them. The workers then write the files of a folder, so they must see it
+        under the same path as this process.
+
+    Returns
+    -------
+    scored
+        A `Scored`; without `output`, a reader of Arrow record batches, which judges as it is read.
 
     >>> import numpy as np, pyarrow as pa
     >>> from typica import CTM
@@ -95,7 +110,7 @@ def score(
 
 
 class JudgedStream:
-    """Verdicts as record batches, judged as they are taken, once; made by `judge_stream`."""
+    """Verdicts as record batches, judged once, as they are taken; made by `judge_stream`."""
 
     def __init__(
         self,
@@ -109,11 +124,11 @@ class JudgedStream:
         self.engine = engine
         self.address = address
         self.schema = judge.schema
-        self.counted: list[Counted | Counts] = []  # what was judged, each time some of it
+        self.counted: list[Counted | Counts] = []  # what has been judged, some at a time
 
     @property
     def n(self) -> int:
-        """How many rows were judged by now."""
+        """How many rows have been judged so far."""
         return sum(some.n for some in self.counted)
 
     @property
@@ -131,7 +146,7 @@ class JudgedStream:
     def on_cluster(
         self, engine: Engine, parts: Iterable[Part], output: str | None = None
     ) -> Iterator[Judged]:
-        """Yield what workers made of parts, and count it; output: the folder that they write to."""
+        """Yield the verdicts of workers, and count them; output: the folder that they write to."""
         tables = as_files(self.tables)
         with open_engine(engine, self.address) as cluster:
             for judged in judge_parts(cluster, self.judge, tables, list(parts), output):
@@ -139,14 +154,14 @@ class JudgedStream:
                 yield judged
 
     def verdicts(self, batches: Iterable[Batch]) -> Counted:
-        """Return the verdicts on batches, which count as they are taken."""
+        """Return the verdicts on batches, which are counted as they are taken."""
         made = Counted(self.judge, _advancing(batches), _beside_the_reader)
         self.counted.append(made)
         return made
 
 
 def _advancing(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches, and tell of the progress after each."""
+    """Yield batches, and report progress after each."""
     for batch in batches:
         yield batch
         advance(len(batch))
@@ -154,7 +169,7 @@ def _advancing(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 @contextlib.contextmanager
 def _beside_the_reader() -> Iterator[None]:
-    """Judge a batch without a word, while a thread reads the next one."""
+    """Judge a batch without messages, while a thread reads the next one."""
     with quiet(), one_blas_thread_fewer():
         yield
 
@@ -171,9 +186,18 @@ def judge_stream(
     address: str | None = None,
     **options: Any,
 ) -> JudgedStream:
-    """Return the verdicts on tables, to be taken once; the options are those of `Judge`.
+    """Return the verdicts on tables, to be taken once.
 
-    engine, address: as `fit` takes them; the cluster is opened when the first verdict is taken.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    data, features, columns, ids
+        As `open_tables` takes them.
+    engine, address
+        As `fit` takes them; the cluster is opened when the first verdict is taken.
+    options
+        The `alpha`, `tpr`, `confidence` and `only` of `Judge`.
     """
     check_engine(engine, address)
     width = input_width(estimator)
@@ -184,7 +208,7 @@ def judge_stream(
 
 
 def strangest(judged: JudgedStream, limit: int) -> Any:
-    """Return the `limit` strangest rows of all as a table: by p-value, then by score."""
+    """Return the `limit` strangest rows as a table, sorted by p-value, then by score."""
     arrow = need("pyarrow", "parquet")
     kept = judged.schema.empty_table()
     order = [("p_value", "ascending"), ("score", "ascending")]
@@ -195,7 +219,7 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
 
 
 def _check_apart(tables: Tables | Stream, path: str) -> None:
-    """Refuse to write verdicts over a file that holds the rows which they are on."""
+    """Refuse to write verdicts over a file that holds the rows to judge."""
     if isinstance(tables, Stream) or not Path(path).is_file():
         return
     for name in dict.fromkeys(part.file.path for part in tables.parts):
@@ -212,13 +236,13 @@ def _write_file(judged: JudgedStream, path: str) -> None:
                 out.write_batch(batch)
         return
     with RowWriter(path) as writer:
-        writer.write({name: [] for name in judged.schema.names})  # the names, where no row follows
+        writer.write({name: [] for name in judged.schema.names})  # the names, if no row follows
         for batch in judged:
             writer.write(batch.to_pydict())
 
 
 def _write_folder(judged: JudgedStream, path: str) -> None:
-    """Judge what is not in the folder yet, a part to a file."""
+    """Judge what is not in the folder yet, one part per file."""
     tables = judged.tables
     with open_shards(path, identity_of(judged.judge, tables), judged.schema) as shards:
         if judged.engine is not None:
@@ -245,7 +269,7 @@ def _write_parts(judged: JudgedStream, shards: Shards, path: str) -> None:
 
 
 def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:
-    """Return what verdicts depend on, as JSON values: a folder holds those of one of these."""
+    """Return what verdicts depend on, as JSON values; all verdicts in a folder have the same."""
     final = final_detector(judge.estimator)
     decisions = [getattr(final, "calibration_", None), getattr(final, "training_offset_", None)]
     return {
@@ -260,7 +284,7 @@ def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:
 
 def _digest(tables: Tables | Stream) -> str:
     if isinstance(tables, Stream):
-        return secrets.token_hex(16)  # nobody can tell whether it is the same another time
+        return secrets.token_hex(16)  # nobody can tell whether the next stream is the same
     parts = [[part.source, part.start, part.rows, part.row_bytes] for part in tables.parts]
     files = list(dict.fromkeys(part.file for part in tables.parts))
     stamps = list(in_threads(stamp_of, files, OPENED_AT_ONCE))
@@ -271,7 +295,7 @@ Numbered = tuple[int, Batch | None]  # a part's number, with a batch of it
 
 
 def _left(tables: Tables, shards: Shards, judged: JudgedStream) -> set[int]:
-    """Return the numbers of the parts that are to be judged; count those that are there."""
+    """Return the numbers of the parts still to be judged; count those that are there."""
     there = shards.numbers()
     for part in tables.parts:
         if part.number in there:

@@ -1,4 +1,4 @@
-"""Workers of a session of Spark, or of Spark Connect."""
+"""Workers of a Spark session, or of Spark Connect."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from typica.scale._worker_jobs import Outcome, attempt, merge_outcomes
 
 
 class SparkCluster:
-    """Workers of a session of Spark; None takes the active one, or makes one."""
+    """Workers of a Spark session; None uses the active one, or makes one."""
 
     def __init__(self, session: Any = None) -> None:
         self.session = session or need("pyspark.sql", "spark").SparkSession.builder.getOrCreate()
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         outcomes = self._spread(tasks).map(partial(_attempted, work)).collect()
         for outcome in outcomes:
             yield Outcome(*outcome).value()
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         states = self._spread(tasks).map(partial(_attempted, work))
         for count in levels_for(len(tasks)):
             states = states.repartition(count).mapPartitions(partial(merged_outcomes, merge))
@@ -43,27 +43,27 @@ class SparkCluster:
     def _spread(self, tasks: Sequence[bytes]) -> Any:
         """Return the tasks as an RDD, each in a partition of its own.
 
-        Of a data frame of them Spark takes several times as long for each.
+        With a data frame, Spark takes several times as long for each.
         """
         return self.session.sparkContext.parallelize(tasks, len(tasks))
 
 
 class FrameCluster(SparkCluster):
-    """Workers of a session of Spark Connect, which has data frames, but no RDDs."""
+    """Workers of a Spark Connect session, which has data frames but no RDDs."""
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         for row in sorted(self._states(work, tasks).collect(), key=lambda row: row.id):
             yield outcome_of(row).value()
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         states = self._states(work, tasks).drop("id")
         merged = merge_on_workers(states, merge, levels_for(len(tasks)))
         return merge_outcomes(merge, merged).value()
 
     def _states(self, work: Work, tasks: Sequence[bytes]) -> Any:
-        """Return a data frame of what comes of the tasks, each in a partition of its own."""
+        """Return a data frame with the results of the tasks, each in a partition of its own."""
         functions = need("pyspark.sql.functions", "spark")
         numbers = self.session.range(0, len(tasks), 1, len(tasks))
         rows = [(number, bytearray(task)) for number, task in enumerate(tasks)]
@@ -73,7 +73,7 @@ class FrameCluster(SparkCluster):
 
 
 def cluster_of(session: Any = None) -> SparkCluster:
-    """Return the workers of a session; None takes the active one, or makes one."""
+    """Return the workers of a session; None uses the active one, or makes one."""
     is_plain = session is None or hasattr(session, "sparkContext")
     return SparkCluster(session) if is_plain else FrameCluster(session)
 

@@ -17,13 +17,13 @@ from typica.scale._worker_jobs import Job, Judging, Outcome, attempt, merge_outc
 
 
 def is_frame(data: Any) -> bool:
-    """Tell a data frame of Spark, of a session here or of Spark Connect, from what names files."""
+    """Tell whether data is a Spark or Spark Connect data frame, and not names of files."""
     need("pyspark", "spark")
     return hasattr(data, "mapInArrow") and hasattr(data, "schema")
 
 
 class SparkFrame:
-    """A data frame of Spark, of a session here or of Spark Connect."""
+    """A data frame of Spark or Spark Connect."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -34,7 +34,7 @@ class SparkFrame:
         return self.types.to_arrow_schema(self.data.schema)
 
     def over(self, columns: Columns) -> Reduce:
-        """Return what does a job on all partitions."""
+        """Return a function that does a job on all partitions."""
         rows = self.data.select(*columns.names)
 
         def reduce(job: Job) -> bytes:
@@ -56,7 +56,7 @@ class SparkFrame:
 
 
 def _partition_states(job: Job, columns: Columns, records: Iterable[Any]) -> Iterator[Any]:
-    """Yield what comes of a partition, whose rows are known by its number and their place there."""
+    """Yield the result of a partition; its number and their place in it identify its rows."""
     name = f"partition {need('pyspark', 'spark').TaskContext.get().partitionId()}"
     batches = read_records(records, columns, name, name=name)
     yield record_of(attempt(lambda: job.state(batches)))

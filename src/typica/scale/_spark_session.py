@@ -1,4 +1,4 @@
-"""Open a session of Spark at an address, or a local one, so that Ctrl-C comes through."""
+"""Open a Spark session at an address, or a local one, that Ctrl-C can interrupt."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def connect(address: str | None = None) -> Iterator[Any]:
 
 
 class _Interruptible:
-    """Waits for Spark in a thread, so that Ctrl-C comes through: Java's answers wait for no one."""
+    """Waits for Spark in a thread, because Ctrl-C cannot interrupt a wait for Java's answer."""
 
     def __init__(self, cluster: SparkCluster) -> None:
         self.cluster = cluster
         self.session = cluster.session
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
+        """Yield the result of each task, in order."""
         yield from self._done(lambda: list(self.cluster.map(work, tasks)))
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
+        """Return the results of all tasks, merged in a tree by the workers."""
         return self._done(lambda: self.cluster.reduce(work, merge, tasks))
 
     def _done(self, function: Callable[[], T]) -> T:
@@ -73,7 +73,7 @@ class _Interruptible:
 
 @contextlib.contextmanager
 def _without_chatter() -> Iterator[None]:
-    """Let the Java that is started in the block write its lines of warning nowhere."""
+    """Discard the warnings of the Java process that is started in the block."""
     before = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -95,7 +95,7 @@ def _built(builder: Any, address: str | None) -> Any:
     }
     master = address or "local[*,4]"  # a task is given up when it has failed four times
     if master.startswith("local"):
-        # Its workers are this machine's, and start this very Python.
+        # Its workers run on this machine, with this very Python.
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

@@ -12,12 +12,12 @@ from typica.scale._engines import Merge
 from typica.scale._worker_jobs import Outcome, merge_outcomes
 
 STATES = "state binary, error string"
-LEVELS = (16,)  # of the tree, where nobody knows how many partitions there are
+LEVELS = (16,)  # of the tree, if the number of partitions is not known
 _FAN = 16  # states that are merged at a time
 
 
 def levels_for(tasks: int) -> list[int]:
-    """Return how many states there are after each level of the tree, for so many tasks.
+    """Return how many states there are after each level of the tree, for this many tasks.
 
     >>> levels_for(16), levels_for(1000)
     ([], [63, 4])
@@ -30,7 +30,7 @@ def levels_for(tasks: int) -> list[int]:
 
 
 def merge_on_workers(states: Any, merge: Merge, levels: Sequence[int]) -> Iterator[Outcome]:
-    """Yield what is left of the states when the workers have merged them level by level."""
+    """Yield the states that remain after the workers have merged them level by level."""
     for count in levels:
         states = states.repartition(count).mapInArrow(partial(_merged_states, merge), STATES)
     for row in states.collect():
@@ -38,7 +38,7 @@ def merge_on_workers(states: Any, merge: Merge, levels: Sequence[int]) -> Iterat
 
 
 def outcome_of(row: Any) -> Outcome:
-    """Return what a row of a data frame says that came of a task."""
+    """Return the outcome of a task that a row of a data frame holds."""
     return Outcome(None if row.state is None else bytes(row.state), row.error)
 
 
@@ -52,7 +52,7 @@ def rows_of(records: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def record_of(*outcomes: Outcome, **columns: Any) -> Any:
-    """Return a record batch of what came of tasks; columns: further ones, by name."""
+    """Return a record batch of the outcomes of tasks; columns: further ones, by name."""
     arrow = need("pyarrow", "spark")
     kinds = {"id": arrow.int64(), "state": arrow.binary(), "error": arrow.string()}
     values = {**columns, "state": [o.state for o in outcomes], "error": [o.error for o in outcomes]}
@@ -61,7 +61,7 @@ def record_of(*outcomes: Outcome, **columns: Any) -> Any:
 
 
 def merged_outcomes(merge: Merge, found: Iterable[Any]) -> Iterator[Any]:
-    """Yield what comes of a partition's outcomes, where it has any."""
+    """Yield a partition's outcomes, merged, if it has any."""
     outcomes = itertools.starmap(Outcome, found)
     first = next(outcomes, None)
     if first is not None:

@@ -1,4 +1,4 @@
-"""A data set opened: files as parts, or an object that gives Arrow's batches as it goes."""
+"""An open data set: files as parts, or an object that gives Arrow batches one by one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Data = Any  # a path, a pattern, a folder, an address, several of them, or an Ar
 
 @dataclass(frozen=True)
 class Tables:
-    """A data set of files: its parts in order, and the columns that are read of each.
+    """A data set of files: its parts in order, and the columns to read from each.
 
-    schema: that of the first file. labels: one for each row of the data set, where they come from a
+    schema: that of the first file. labels: one for each row of the data set, if they come from a
     file of their own.
     """
 
@@ -47,14 +47,14 @@ class Tables:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are; None where a file does not tell."""
+        """How many rows there are; None if a file does not say."""
         counts = [part.rows for part in self.parts]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
     @property
     def width(self) -> int | None:
-        """How many features a row has, where the schema tells."""
+        """How many features a row has, if the schema tells."""
         return schema_width(self.schema, self.columns)
 
     is_repeatable = True  # the rows can be read a second time
@@ -69,7 +69,7 @@ class Tables:
         return read_part(part, self.columns, self.labels_of(part))
 
     def labels_of(self, part: Part) -> AnyArray | None:
-        """Return the labels of a part's rows, where they come from a file of their own."""
+        """Return the labels of a part's rows, if they come from a file of their own."""
         if self.labels is None or part.first is None or part.rows is None:
             return None
         return self.labels[part.first : part.first + part.rows]
@@ -81,28 +81,28 @@ class Tables:
 
 
 class Stream:
-    """An object that gives Arrow's batches: of polars, DuckDB, datasets, pyarrow and others.
+    """An object that gives Arrow batches: from polars, DuckDB, datasets, pyarrow and others.
 
-    name: what its rows are known by, for keys and messages.
+    name: what keys and messages call the source of its rows.
     """
 
     def __init__(self, source: Any, name: str = "") -> None:
         self.source = source
         self.name = name
         self.is_repeatable = is_repeatable(source)
-        self._reader = reader_of(source)  # what gives its rows once gives them to this one
+        self._reader = reader_of(source)  # a source that gives its rows only once gives them here
         self.schema = self._reader.schema
         self.columns = Columns("")
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, where the object tells."""
+        """How many rows there are, if the object says."""
         found = getattr(self.source, "num_rows", None)
         return found if isinstance(found, int) else None
 
     @property
     def width(self) -> int | None:
-        """How many features a row has, where the schema tells."""
+        """How many features a row has, if the schema tells."""
         return schema_width(self.schema, self.columns)
 
     @property
@@ -119,7 +119,7 @@ class Stream:
         if reader is not None:
             return reader
         if not self.is_repeatable:
-            raise InputError("the stream was read to its end; pass what can be read again.")
+            raise InputError("the stream was read to its end; pass one that can be read again.")
         return reader_of(self.source)
 
 
@@ -130,13 +130,13 @@ _WITHOUT_VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 def field_of(schema: Any, name: str | None) -> tuple[str, Any] | None:
-    """Return the name and the type of a column; one that a file's folders give is a string."""
+    """Return the name and the type of a column; one from the names of folders is a string."""
     if name is None:
         return None
     if name not in schema.names:
         return name, need("pyarrow", "parquet").string()
     kind = schema.field(name).type
-    # Views are of no use outside memory, and few readers of files know them.
+    # Views are of no use outside memory, and few file readers know them.
     return name, _WITHOUT_VIEWS.get(str(kind), lambda arrow: kind)(need("pyarrow", "parquet"))
 
 
@@ -154,14 +154,27 @@ def open_tables(
 ) -> Tables | Stream:
     """Open a data set, and say what is wrong with it before any of its rows is read.
 
-    data: a Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
-    fsspec knows, several of these, an object with `__arrow_c_stream__`, or what was opened before,
-    which is returned as it is. features: the column of
-    lists that holds them; None takes the column `features`, or the only one of lists. columns: one
-    column for each feature, in their place; `f*` stands for all that are called so. labels: a
-    column, a file, or an array with one label for each row. ids: a column that is passed on.
-    width: how many features a row must have. part_bytes: how large parts are, about. find_labels:
-    take a column `label`, where no labels are given.
+    Parameters
+    ----------
+    data
+        A Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
+        fsspec knows, several of these, or an object with `__arrow_c_stream__`. Tables that are
+        open already are returned unchanged.
+    features
+        The column of lists that holds the features; None uses the column `features`, or the only
+        column of lists.
+    columns
+        One column for each feature, instead of `features`; `f*` stands for all that match.
+    labels
+        A column, a file, or an array with one label per row.
+    ids
+        A column to pass on.
+    width
+        How many features a row must have.
+    part_bytes
+        About how large parts are.
+    find_labels
+        Use a column `label`, if no labels are given.
     """
     wanted = Wanted(features, columns, labels, ids, find_labels)
     if isinstance(data, Tables | Stream):
@@ -182,7 +195,7 @@ def open_tables(
 
 
 def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
-    """Return labels that are no column: an array, or what a file holds."""
+    """Return labels that are not a column: an array, or what a file holds."""
     if labels is None:
         return None
     if not isinstance(labels, str | os.PathLike):
@@ -195,7 +208,7 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
 
 
 def _constants(outline: Outline) -> list[str]:
-    """Return the columns of a table that stand in the path of its file."""
+    """Return the columns of a table that are in the path of its file."""
     return [name for name, _ in outline.file.constants]
 
 
@@ -215,8 +228,8 @@ def _check_labels(tables: Tables) -> None:
         return
     if tables.rows is None:
         raise InputError(
-            "labels in a file of their own, and files that do not say how many rows they have; "
-            "write the files as Parquet, or labels into a column."
+            "labels are in a file of their own, and the tables do not say how many rows they "
+            "have; write the tables as Parquet, or the labels into a column."
         )
     if len(tables.labels) != tables.rows:
         raise InputError(
@@ -225,11 +238,11 @@ def _check_labels(tables: Tables) -> None:
 
 
 def _opened_before(opened: Tables | Stream, wanted: Wanted, width: int | None) -> Tables | Stream:
-    """Return what is open; refuse other columns than it was opened with."""
+    """Return what is open already; refuse columns other than those it was opened with."""
     known = opened.columns
     named = (wanted.features, wanted.columns, wanted.labels)
     if any(name is not None for name in named) or wanted.ids not in (None, known.ids):
-        raise InputError("these tables are open; name their columns to open_tables.")
+        raise InputError("these tables are open already; pass their columns to open_tables.")
     check_width(opened.schema, known, width)
     return opened
 

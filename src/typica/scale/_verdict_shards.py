@@ -1,7 +1,7 @@
-"""Verdicts as a folder of Parquet files, each whole or absent, so that killed work can go on.
+"""Verdicts as a folder of Parquet files, each whole or absent, so that killed work can continue.
 
 The folder holds `part-00000.parquet` and so on, one for each part of the data set, and
-`_typica.json`, which says what was judged by what; readers of Parquet folders leave that out.
+`_typica.json`, which says what was judged with what; readers of Parquet folders ignore it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typica.scale._judge import Counted, Counts
 from typica.verdicts import WORDS
 
 MANIFEST = "_typica.json"
-_COUNTS = b"typica.counts"  # among the metadata of a file: what its verdicts alone do not tell
+_COUNTS = b"typica.counts"  # in the metadata of a file: what its verdicts alone do not tell
 _NAME = re.compile(r"part-(\d{5,})\.parquet")
 
 
@@ -48,12 +48,12 @@ class Shards:
         try:
             with self.place.opened(name) as file:
                 found = need("pyarrow.parquet", "parquet").read_schema(file)
-        except Exception:  # of every kind, of what was cut off
+        except Exception:  # of any kind, if the file was cut off
             return False
         return bool(found.equals(self.schema))
 
     def write(self, number: int, verdicts: Counted) -> None:
-        """Write the verdicts on a part; they are there when all are written, or not at all."""
+        """Write the verdicts on a part, all of them or none."""
         parquet = need("pyarrow.parquet", "parquet")
         with (
             self.place.written(_name(number)) as target,
@@ -67,7 +67,7 @@ class Shards:
     def counts(self, number: int, rows: int | None) -> Counts:
         """Return how many rows of a part were judged, and how many of them are atypical.
 
-        rows: how many the part has, for a file that does not tell; of an older Typica none does.
+        rows: how many the part has, for a file that does not say, as older versions wrote them.
         """
         with self.place.opened(_name(number)) as file:
             found = need("pyarrow.parquet", "parquet").ParquetFile(file)
@@ -153,7 +153,7 @@ class VerdictFolder:
 
     @contextlib.contextmanager
     def written(self, name: str) -> Iterator[Path]:
-        """Yield where to write a file of verdicts that is there when the block ends well."""
+        """Yield where to write a file of verdicts, which appears if the block succeeds."""
         with atomic_path(self.path / name) as temporary:
             yield temporary
 
@@ -170,8 +170,8 @@ class VerdictFolder:
 class VerdictAddress:
     """A folder of verdicts at an address that fsspec knows.
 
-    Stores of objects show a file when it is whole; of other systems a file that was cut off is
-    found by its end, which is missing.
+    Object stores show a file only when it is whole; on other systems a file that was cut off is
+    recognised by its missing end.
     """
 
     def __init__(self, address: str) -> None:
@@ -190,7 +190,7 @@ class VerdictAddress:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder of verdicts where the system has any; there is no lock."""
+        """Make the folder of verdicts if the system has folders; there is no lock."""
         with self._answering():
             self.system.makedirs(self.path, exist_ok=True)
         yield
@@ -207,8 +207,8 @@ class VerdictAddress:
 
     @contextlib.contextmanager
     def written(self, name: str) -> Iterator[Path]:
-        """Yield where to write a file of verdicts that is sent when the block ends well."""
-        # A file that is open there would be whole to all readers once it is closed, wherever the
+        """Yield where to write a file of verdicts, which is sent if the block succeeds."""
+        # Once closed, a file that was opened there would look whole to all readers, wherever the
         # writing stopped.
         with tempfile.TemporaryDirectory(prefix="typica-") as folder:
             whole = Path(folder, name)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def learn_batches(plan: bytes, batches: Iterable[Batch]) -> bytes:
-    """Learn batches. plan: the bytes of a `Learner`, whose own knowledge is left out."""
+    """Learn batches. plan: the bytes of a `Learner`; what it has learnt itself is left out."""
     learner = Learner.from_bytes(plan).fresh()
     for batch in batches:
         learner.add(batch)
@@ -37,7 +37,7 @@ def learn_batches(plan: bytes, batches: Iterable[Batch]) -> bytes:
 
 
 def learn_part(plan: bytes, part: Part, columns: Columns, labels: AnyArray | None = None) -> bytes:
-    """Learn a part; labels: of its rows, where no column has them (`Tables.labels_of`)."""
+    """Learn a part; labels: of its rows, if no column has them (`Tables.labels_of`)."""
     return learn_batches(plan, read_part(part, columns, labels))
 
 
@@ -70,7 +70,7 @@ def judge_part(judge: Judge, part: Part, columns: Columns) -> Iterator[Any]:
 
 
 def merge_tree(items: Iterable[T], merge: Callable[[T, T], T]) -> T:
-    """Merge neighbours, then what came of them, and so on: no item takes in all others by itself.
+    """Merge neighbours, then the results, and so on: no single item takes in all others.
 
     Items are taken as they come; about log2 of their number are held at a time.
 
@@ -93,13 +93,13 @@ def merge_tree(items: Iterable[T], merge: Callable[[T, T], T]) -> T:
 
 
 class Job(Protocol):
-    """What is done with rows wherever they are: a state of some, and one state of several."""
+    """What is done with rows wherever they are: make a state of some, and merge several."""
 
     def state(self, batches: Iterable[Batch]) -> bytes:
-        """Return what comes of some batches."""
+        """Return the state of some batches."""
 
     def merge(self, states: Iterable[bytes]) -> bytes:
-        """Return what comes of all."""
+        """Return the state of all."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class Learning:
     plan: bytes = field(repr=False)
 
     def state(self, batches: Iterable[Batch]) -> bytes:
-        """Return what was learnt of some batches."""
+        """Return what was learnt from some batches."""
         return learn_batches(self.plan, batches)
 
     def merge(self, states: Iterable[bytes]) -> bytes:
-        """Return what was learnt of all."""
+        """Return what was learnt from all."""
         return merge_learnt(states)
 
 
@@ -135,7 +135,7 @@ class Calibrating:
 
 @dataclass(frozen=True)
 class Judging:
-    """Verdicts by an estimator, as bytes; ids, options: as `Judge` takes them."""
+    """Verdicts of an estimator, as bytes; ids, options: as `Judge` takes them."""
 
     estimator: bytes = field(repr=False)
     ids: tuple[str, Any] | None = None
@@ -143,12 +143,12 @@ class Judging:
 
     @classmethod
     def by(cls, judge: Judge) -> Judging:
-        """Return what makes an equal judge elsewhere."""
+        """Return what is needed to make an equal judge elsewhere."""
         options = {**judge.levels, "only": judge.only}
         return cls(store.to_bytes(judge.estimator), judge.ids, tuple(options.items()))
 
     def judge(self) -> Judge:
-        """Return the judge; a process makes one of the same estimator once."""
+        """Return the judge; a process reads the same estimator once."""
         return Judge(_estimator(self.estimator), self.ids, **dict(self.options))
 
 
@@ -158,7 +158,7 @@ def _estimator(data: bytes) -> Any:
 
 
 def pack_part(tables: Tables, part: Part) -> bytes:
-    """Return a part, with the labels of its rows where no column has them, as bytes."""
+    """Return a part, with the labels of its rows if no column has them, as bytes."""
     sent = asdict(part)
     if not is_address(part.file.path):
         sent["file"]["path"] = str(Path(part.file.path).resolve())  # a worker may be elsewhere
@@ -174,25 +174,25 @@ def unpack_part(task: bytes) -> tuple[Part, Any]:
 
 @dataclass(frozen=True)
 class OnParts:
-    """A job on parts, which a worker reads by itself."""
+    """A job on parts, which a worker reads itself."""
 
     job: Job
     columns: Columns
 
     def state(self, task: bytes) -> bytes:
-        """Return what comes of a part."""
+        """Return the state of a part."""
         part, labels = unpack_part(task)
         return self.job.state(read_part(part, self.columns, labels))
 
     def merge(self, states: Iterable[bytes]) -> bytes:
-        """Return what comes of all."""
+        """Return the state of all."""
         return self.job.merge(states)
 
 
 class Outcome(NamedTuple):
-    """What came of a task, where an engine brings back no exceptions: a state, or what is wrong.
+    """The outcome of a task, if an engine brings back no exceptions: a state, or what is wrong.
 
-    The input's faults are worth no retry, and engines retry whatever is raised.
+    Engines retry whatever is raised, and an error in the input is not worth a retry.
     """
 
     state: bytes | None
@@ -206,7 +206,7 @@ class Outcome(NamedTuple):
 
 
 def attempt(work: Callable[[], bytes]) -> Outcome:
-    """Return what comes of work, the input's faults among it."""
+    """Return the outcome of work, which may be an error in the input."""
     try:
         return Outcome(work(), None)
     except InputError as error:
@@ -214,12 +214,12 @@ def attempt(work: Callable[[], bytes]) -> Outcome:
 
 
 def merge_outcomes(merge: Merge, outcomes: Iterable[Outcome]) -> Outcome:
-    """Return what comes of several; the first that is wrong is what comes of all."""
+    """Return one outcome of several; if one is wrong, the first of these."""
     return attempt(lambda: merge(outcome.value() for outcome in outcomes))
 
 
 class Judged(NamedTuple):
-    """What came of a part: how many rows, how many of them atypical, and verdicts if not written.
+    """The result of a part: how many rows, how many are atypical, and verdicts if not written.
 
     verdicts: a stream of Arrow as bytes, in an array.
     """
@@ -236,9 +236,9 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeParts:
-    """Judges parts, which a worker reads by itself.
+    """Judges parts, which a worker reads itself.
 
-    output: the folder that each part's verdicts are written to, in a file of its own; None sends
+    output: the folder that each part's verdicts are written to, in a file of their own; None sends
     them back.
     """
 

@@ -8,8 +8,8 @@
         on_dask.calibrate(detector, held_out, alpha=0.05)
         verdicts = on_dask.score(detector, frame, features="embedding", ids="id")
 
-Every partition is learnt by itself, and what was learnt is merged in a tree. What is retried, moved
-or recomputed is Dask's affair: a worker that dies changes nothing in the result.
+Every partition is learnt by itself, and the results are merged in a tree. Dask takes care of what
+is retried, moved or recomputed: a worker that dies does not change the result.
 """
 
 from __future__ import annotations
@@ -56,15 +56,26 @@ def fit(
 ) -> Detector:
     """Fit a detector on a Dask array (n, m) or data frame, or on files that workers read.
 
-    y: labels, a Dask array or series of as many partitions, an array, or a column of the data frame
-    or of the files. client: None takes Dask's current one, or its scheduler in this process.
-    features, columns: of a data frame or of files, the column of lists, or one column for each
-    feature; a data frame that is given neither is features from its first column to its last, but
-    for y. sample: as `typica.scale.fit` takes it.
-
     The result does not depend on the chunks of an array, nor on the parts of files. Rows of a data
-    frame are known by partition and place there: those of a sample, and of the provisional
-    threshold of more than 2,048, depend on the partitions.
+    frame are identified by their partition and their place in it: those of a sample, and of the
+    provisional threshold of more than 2,048, depend on the partitions.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector, which stays as it is.
+    X
+        A Dask array (n, m), a Dask data frame, or files as `typica.scale.open_tables` takes them.
+    y
+        Labels: a Dask array or series with as many partitions, an array, or a column of the data
+        frame or of the files.
+    client
+        None uses Dask's current one, or its scheduler in this process.
+    features, columns
+        The column of lists, or one column for each feature, of a data frame or of files. If
+        neither is given, all columns of a data frame except y are features.
+    sample
+        As `typica.scale.fit` takes it.
     """
     need("distributed", "dask")
     named: dict[str, Any] = {"features": features, "columns": columns}
@@ -89,8 +100,14 @@ def calibrate(
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
-    X, client, features, columns: as `fit` takes them. options: alpha or tpr, confidence, by_class
-    and groups, those of `Detector.calibrate`. The estimator is changed and returned.
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline; it is changed and returned.
+    X, client, features, columns
+        As `fit` takes them.
+    options
+        The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
     need("distributed", "dask")
     named: dict[str, Any] = {"features": features, "columns": columns}
@@ -114,12 +131,23 @@ def score(
     ids: str | None = None,
     **options: Any,
 ) -> Any:
-    """Judge rows: a Dask data frame of verdicts, which is computed when it is asked for.
+    """Return verdicts on rows as a Dask data frame, which is computed when it is needed.
 
-    X, client, features, columns: as `fit` takes them. ids: a column of a data frame to pass on. The
-    verdicts have the index and the partitions of a data frame, and the row numbers of an array as
-    their index. Files are judged to a folder `output`, as by `typica.scale.score`. options: alpha
-    or tpr, confidence and only, those of `Judge`.
+    Verdicts on a data frame have its index and its partitions; those on an array have its row
+    numbers as their index.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    X, client, features, columns
+        As `fit` takes them.
+    output
+        The folder for verdicts on files, as `typica.scale.score` takes it; not for collections.
+    ids
+        A column to pass on.
+    options
+        The `alpha` or `tpr`, `confidence` and `only` of `Judge`.
     """
     check_id_column(ids)
     need("distributed", "dask")

@@ -9,8 +9,8 @@
     verdicts = on_ray.score(detector, rows, features="embedding", ids="id")
 
 `Scorer` and `Extractor` are callable classes for `Dataset.map_batches`, for a pipeline of your own:
-images to features by one network per actor, features to verdicts. What is retried or moved is Ray's
-affair: a worker that dies changes nothing in the result.
+images to features by one network per actor, features to verdicts. Ray takes care of what is retried
+or moved: a worker that dies does not change the result.
 """
 
 from __future__ import annotations
@@ -47,11 +47,21 @@ def fit(
     columns: Sequence[str] | None = None,
     sample: int | None = None,
 ) -> Detector:
-    """Fit a detector on a data set of Ray, or on files that workers read.
+    """Fit a detector on a Ray data set, or on files that workers read.
 
-    labels: a column; of files, what `typica.scale.fit` takes. features, columns, sample: as it
-    takes them. The rows of a data set have no numbers: those of a sample, and of the provisional
-    threshold of more than 2,048, are others each time. Rows of files are known by file and row.
+    The rows of a data set have no numbers: those of a sample, and of the provisional threshold of
+    more than 2,048, differ each time. Rows of files are identified by file and row number.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector, which stays as it is.
+    data
+        A Ray data set, or files as `typica.scale.open_tables` takes them.
+    labels
+        A column; for files, anything that `typica.scale.fit` takes.
+    features, columns, sample
+        As `typica.scale.fit` takes them.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
     if is_dataset(data):
@@ -70,8 +80,14 @@ def calibrate(
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
-    data, features, columns: as `fit` takes them. options: alpha or tpr, confidence, by_class and
-    groups, those of `Detector.calibrate`. The estimator is changed and returned.
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline; it is changed and returned.
+    data, features, columns
+        As `fit` takes them.
+    options
+        The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns}
     if is_dataset(data):
@@ -90,11 +106,20 @@ def score(
     ids: str | None = None,
     **options: Any,
 ) -> Any:
-    """Judge rows: a data set of verdicts, which is computed when it is asked for.
+    """Return verdicts on rows as a data set, which is computed when it is needed.
 
-    data, features, columns: as `fit` takes them. ids: a column to pass on. Files are judged to a
-    folder `output`, as by `typica.scale.score`. options: alpha or tpr, confidence and only, those
-    of `Judge`.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    data, features, columns
+        As `fit` takes them.
+    output
+        The folder for verdicts on files, as `typica.scale.score` takes it; not for data sets.
+    ids
+        A column to pass on.
+    options
+        The `alpha` or `tpr`, `confidence` and `only` of `Judge`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
     if is_dataset(data):
@@ -113,9 +138,14 @@ class Scorer:
             compute=ray.data.ActorPoolStrategy(size=4),
         )
 
-    Each actor reads the detector once. detector: its file, where the workers see it, or what
-    `typica.store.to_bytes` makes of it. features, columns, ids, options: as `score` takes them. A
-    batch becomes its verdicts, with the ids before them.
+    Each actor reads the detector once. A batch becomes its verdicts, with the ids before them.
+
+    Parameters
+    ----------
+    detector
+        Its file, where the workers see it, or its bytes from `typica.store.to_bytes`.
+    features, columns, ids, options
+        As `score` takes them.
     """
 
     @border
@@ -136,7 +166,7 @@ class Scorer:
 
     @border
     def __call__(self, table: Any) -> Any:
-        """Return the verdicts on a table of Arrow."""
+        """Return the verdicts on an Arrow table."""
         opened = opened_columns(table.schema, self.wanted, input_width(self.estimator))
         judge = Judge(self.estimator, field_of(table.schema, self.wanted.ids), **self.options)
         return judge_table(VerdictsOf(judge, opened), table)

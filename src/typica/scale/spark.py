@@ -9,9 +9,9 @@
     session.udf.register("typicality", on_spark.udf(detector))
     session.sql("SELECT id, typicality(embedding) FROM photos")
 
-Partitions become states by `mapInArrow`, which are merged in a tree of as many levels as it takes;
-a session of Spark Connect will do. What is retried or moved is Spark's affair: a worker that dies
-changes nothing in the result.
+`mapInArrow` turns partitions into states, which are merged in a tree of as many levels as it takes;
+a Spark Connect session works too. Spark takes care of what is retried or moved: a worker that dies
+does not change the result.
 """
 
 from __future__ import annotations
@@ -49,12 +49,24 @@ def fit(
     columns: Sequence[str] | None = None,
     sample: int | None = None,
 ) -> Detector:
-    """Fit a detector on a data frame of Spark, or on files that workers read.
+    """Fit a detector on a Spark data frame, or on files that workers read.
 
-    labels: a column; of files, what `typica.scale.fit` takes. session: for files, None takes the
-    active one. features, columns, sample: as `typica.scale.fit` takes them. Rows of a data frame
-    are known by partition and place there: those of a sample, and of the provisional threshold of
-    more than 2,048, depend on the partitions. Rows of files are known by file and row.
+    Rows of a data frame are identified by their partition and their place in it: those of a
+    sample, and of the provisional threshold of more than 2,048, depend on the partitions. Rows of
+    files are identified by file and row number.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector, which stays as it is.
+    data
+        A Spark data frame, or files as `typica.scale.open_tables` takes them.
+    labels
+        A column; for files, anything that `typica.scale.fit` takes.
+    session
+        For files; None uses the active one.
+    features, columns, sample
+        As `typica.scale.fit` takes them.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
     if is_frame(data):
@@ -75,8 +87,14 @@ def calibrate(
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
-    data, session, features, columns: as `fit` takes them. options: alpha or tpr, confidence,
-    by_class and groups, those of `Detector.calibrate`. The estimator is changed and returned.
+    Parameters
+    ----------
+    estimator
+        A fitted detector or Pipeline; it is changed and returned.
+    data, session, features, columns
+        As `fit` takes them.
+    options
+        The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns}
     if is_frame(data):
@@ -96,11 +114,20 @@ def score(
     ids: str | None = None,
     **options: Any,
 ) -> Any:
-    """Judge rows: a data frame of verdicts, which is computed when it is asked for.
+    """Return verdicts on rows as a data frame, which is computed when it is needed.
 
-    data, session, features, columns: as `fit` takes them. ids: a column to pass on. Files are
-    judged to a folder `output`, as by `typica.scale.score`. options: alpha or tpr, confidence and
-    only, those of `Judge`.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    data, session, features, columns
+        As `fit` takes them.
+    output
+        The folder for verdicts on files, as `typica.scale.score` takes it; not for data frames.
+    ids
+        A column to pass on.
+    options
+        The `alpha` or `tpr`, `confidence` and `only` of `Judge`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
     if is_frame(data):
@@ -117,8 +144,17 @@ def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> A
         session.udf.register("typicality", udf(detector))
         session.sql("SELECT id, typicality(embedding) FROM photos")
 
-    column: of the verdicts, score, verdict, p_value, nearest, runner_up or margin; None is all of
-    them, as a struct. options: as `score` takes them, without only. Null gives null.
+    Null gives null.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    column
+        A column of the verdicts: score, verdict, p_value, nearest, runner_up or margin; None gives
+        all of them, as a struct.
+    options
+        As `score` takes them, without `only`.
     """
     if column not in (None, *DECIDED):
         raise InputError(f"column={column!r}: choose one of {listed(DECIDED)}, or None for all.")

@@ -5,7 +5,7 @@
     serve("ctm.safetensors", options=Options(port=8080))
 
 `Runtime` is the model that MLServer, KServe and Seldon run; `write_repository` writes the folder
-that they read. Needs the extra `serve`, which is loaded with the first name that is asked for.
+that they read. Needs the extra `serve`, which is loaded when one of these names is first used.
 """
 
 import lazy_loader

@@ -26,8 +26,8 @@ from typica.serve._openapi import document
 from typica.serve._page import page_routes
 from typica.serve._score import UnknownKindError, score
 
-# What MLServer answers as it stands. Its other routes load and unload models, or stream: a client
-# has no need of them here.
+# What MLServer answers unchanged. Its other routes load and unload models, or stream: a client does
+# not need them here.
 PASSED_ON = {
     "/v2": "GET",
     "/v2/health/live": "GET",
@@ -131,7 +131,7 @@ async def _of_mlserver(_: Request, error: Exception) -> Response:
 
 
 def _again(error: Exception, status: int) -> Response:
-    """Return an error, with the seconds after which it is worth trying again."""
+    """Return an error, with the seconds after which to try again."""
     seconds = getattr(error, "seconds", None)
     headers = None if seconds is None else {"retry-after": str(seconds)}
     return Json({"error": str(error)}, status_code=status, headers=headers)

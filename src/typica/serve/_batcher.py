@@ -1,7 +1,7 @@
-"""Requests that wait together are judged together: batches grow with the load, and none waits.
+"""Requests that wait together are judged together: batches grow with the load, and none is delayed.
 
-MLServer can merge requests too, before the detector sees them, so that one bad row would fail all
-that came with it. Here each is checked alone, and then joins the others.
+MLServer can merge requests too, before the detector sees them, but then one bad row would fail all
+that came with it. Here each is checked by itself, and then joins the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class BusyError(Exception):
-    """The queue is full; seconds: after which it is worth trying again."""
+    """The queue is full; seconds: after which to try again."""
 
     def __init__(self, waiting: int, seconds: int) -> None:
         super().__init__(f"{waiting} inputs are waiting already; try again in {seconds} s.")
@@ -28,8 +28,8 @@ class BusyError(Exception):
 class Job:
     """Inputs that arrived together.
 
-    key: what they must have in common with others of a batch. most: inputs of such a batch.
-    counted: whether they are part of the live stream.
+    key: what they must have in common with others of a batch. most: how many inputs such a batch
+    may have. counted: whether they are part of the live stream.
     """
 
     key: Hashable
@@ -41,7 +41,7 @@ class Job:
 
 
 class Batcher:
-    """One thread that works on what is waiting, as much at once as goes together.
+    """One thread that works on what is waiting, as much at once as may be joined.
 
     work: takes jobs of one key and returns one result for each, in order. queue: inputs that may
     wait.
@@ -54,15 +54,15 @@ class Batcher:
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._rate = 0.0  # inputs a second, lately
+        self._rate = 0.0  # inputs per second, lately
         self._thread = threading.Thread(target=self._run, name=f"typica-{name}", daemon=True)
         self._thread.start()
 
     @contextlib.contextmanager
     def room(self, size: int) -> Iterator[None]:
-        """Hold places in the queue until inputs are answered; raise BusyError where it is full."""
+        """Hold places in the queue until inputs are answered; raise BusyError if it is full."""
         with self._changed:
-            # More than the whole queue is taken when nothing waits, or it never would be.
+            # More than the whole queue is accepted when nothing waits, or it never would be.
             full = self.waiting > 0 and self.waiting + size > self.queue
             if full or self._closing:
                 raise BusyError(self.waiting, self._seconds())
@@ -74,7 +74,7 @@ class Batcher:
                 self.waiting -= size
 
     def submit(self, job: Job) -> Future[Any]:
-        """Let a job join the queue, where it has `room`."""
+        """Let a job join the queue, in which it holds `room`."""
         with self._changed:
             if self._closing:
                 raise BusyError(self.waiting, self._seconds())
@@ -90,7 +90,7 @@ class Batcher:
         self._thread.join()
 
     def _seconds(self) -> int:
-        """Return in how many seconds the queue will have been worked off."""
+        """Return in how many seconds the queue will be empty."""
         if not self._rate:
             return 1
         return max(1, min(60, round(self.waiting / self._rate)))
@@ -124,10 +124,10 @@ class Batcher:
             return jobs
 
     def _settle(self, jobs: list[Job]) -> None:
-        """Work on jobs together; where that fails, on each alone, so that one fails none."""
+        """Work on jobs together; if that fails, on each alone, so that no job fails another."""
         try:
             results = self._work(jobs)
-        except Exception as error:  # of any kind: who waits hears of it, and the thread goes on
+        except Exception as error:  # of any kind: the caller is told, and the thread continues
             if len(jobs) == 1:
                 jobs[0].done.set_exception(error)
                 return

@@ -40,8 +40,8 @@ class Demo(NamedTuple):
 
 @border
 def serve_demo(options: Options | None = None) -> None:
-    """Serve the demonstration until a signal ends it; its files go with it."""
-    # Needs the extra `serve`, which to write the demonstration does not.
+    """Serve the demonstration until a signal ends it; its files are then removed."""
+    # Needs the extra `serve`; writing the demonstration does not.
     from typica.serve._server import serve  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="typica-demo-") as folder:

@@ -25,13 +25,13 @@ Told = dict[str, Any]
 
 
 class NotKnownError(InputError):
-    """What a request wants of the gallery, and the bank does not hold."""
+    """What a request wants from the gallery, but the bank does not hold."""
 
 
 class Gallery:
-    """The images behind the rows of a bank, found where they lay when it was made.
+    """The images behind the rows of a bank, looked for where they were when it was made.
 
-    images: where they lie now, if they have moved. Safe from several threads.
+    images: where they are now, if they have moved. Several threads may use it.
     """
 
     def __init__(self, bank: Bank, images: str | None = None) -> None:
@@ -44,7 +44,7 @@ class Gallery:
 
     @property
     def has_images(self) -> bool:
-        """Whether it is known where the images lie."""
+        """Whether it is known where the images are."""
         return self._place is not None and self.bank.names is not None
 
     def typical(self, served: Served, name: str) -> list[Told]:
@@ -65,12 +65,12 @@ class Gallery:
         scores = np.array(verdicts.score, dtype=np.float64)
         if verdicts.nearest is not None:
             own = np.array([str(nearest) == name for nearest in verdicts.nearest.tolist()])
-            scores[~own] = -np.inf  # what is nearer to another class is not typical of this one
+            scores[~own] = -np.inf  # a row nearer to another class is not typical of this one
         best = np.argsort(-scores, kind="stable")[:EACH]
         return [self.told(int(places[i]), scores[i]) for i in best if np.isfinite(scores[i])]
 
     def _rows_of(self, name: str) -> NDArray[np.intp]:
-        """Return the rows of a class by its name, spread evenly where there are many."""
+        """Return the rows of a class by its name, spread evenly if there are many."""
         labels, classes = self.bank.labels, self.bank.classes
         if labels is None:
             return np.zeros(0, dtype=np.intp)
@@ -82,7 +82,7 @@ class Gallery:
         return places[:: max(1, -(-len(places) // ROWS))]
 
     def told(self, row: int, score: float | None = None) -> Told:
-        """Return what is known of a row, as JSON values."""
+        """Return what is known about a row, as JSON values."""
         names = self.bank.names
         told: Told = {"row": row, "file": None if names is None else names[row]}
         if score is not None:
@@ -101,7 +101,7 @@ class Gallery:
 
     def _opened(self) -> Images:
         if not self.has_images:
-            raise NotKnownError("where the bank's images lie is not known; say bank_images.")
+            raise NotKnownError("it is not known where the bank's images are; pass bank_images.")
         with self._lock:
             if self._images is None:
                 self._images = open_images(self._place, split=self._split)
@@ -113,4 +113,4 @@ class Gallery:
         for place in range(row, min(row + len(self.bank.skipped) + 1, len(images))):
             if images.names[place] == name:
                 return place
-        raise NotKnownError(f"{name}: not among the images of {self._place} any more.")
+        raise NotKnownError(f"{name}: no longer among the images of {self._place}.")

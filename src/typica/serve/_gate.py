@@ -1,4 +1,4 @@
-"""What every request passes first: who asks, how much is sent; and the line of the log after it."""
+"""What every request passes first: who asks, how much is sent; and the log line after it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from typica.serve._logs import log, place_of
 from typica.serve._options import Options
 
 HEALTH = ("/v2/health/live", "/v2/health/ready")
-STREAM = "/stream"  # which the page asks for again and again
-PAGE = ("/", "/page/")  # the page and its files, which hold nothing of the detectors
+STREAM = "/stream"  # which the page polls
+PAGE = ("/", "/page/")  # the page and its files, which hold nothing about the detectors
 AT_ONCE = 8  # bodies of the largest size that may be in memory
-PATIENCE = 30.0  # seconds that a body may stand still
+PATIENCE = 30.0  # seconds that a body may stall
 
 
 class RefusedError(Exception):
@@ -38,14 +38,14 @@ class RefusedError(Exception):
 
 @dataclass
 class Gate:
-    """Lets those requests through to `app` that may come, with their whole body."""
+    """Passes permitted requests on to `app`, with their whole body."""
 
     app: ASGIApp
     options: Options
     _held: int = 0  # bytes of bodies that are in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; what is not a request of HTTP has nobody to answer it."""
+        """Answer one request; anything but an HTTP request is ignored."""
         if scope["type"] != "http":
             return
         answer = _Answer(send)
@@ -59,7 +59,7 @@ class Gate:
                 await self.app(scope, body.replayed(receive), answer)
         except RefusedError as refusal:
             await answer.say(refusal.status, str(refusal), refusal.headers)
-        except Exception as error:  # whatever it is, the caller hears of it and the server goes on
+        except Exception as error:  # whatever it is, the caller is told and the server continues
             log("internal error", level="error", **place_of(error))
             await answer.say(500, "internal error; the server's log says which", {})
         if scope["path"] not in (*HEALTH, STREAM):
@@ -85,7 +85,7 @@ class Gate:
             raise RefusedError(415, "a compressed body; send it as it is")
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse the page of a site whose name leads here: on this machine alone, without a token.
+        """Refuse the page of a site whose name leads here, on this machine without a token.
 
         Such a page could otherwise read what the server answers to its owner.
         """
@@ -97,7 +97,7 @@ class Gate:
 
 
 class _Body:
-    """The body of one request, which counts among those in memory."""
+    """The body of one request, which counts towards those in memory."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -136,7 +136,7 @@ class _Body:
         self._gate._held += len(part)
 
     def replayed(self, receive: Receive) -> Receive:
-        """Return what gives the body to the application at once, and then what else comes."""
+        """Return a `receive` that gives the whole body at once, and then whatever else comes."""
         waiting = [b"".join(self._parts)]
         self._parts.clear()
 
@@ -156,7 +156,7 @@ async def _patiently(receive: Receive) -> Message:
 
 
 class _Answer:
-    """Sends an answer on, and knows what it was; 503 says when to come again."""
+    """Sends an answer on, and knows what it was; a 503 says when to try again."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -183,7 +183,7 @@ class _Answer:
 
 
 def is_page(path: str) -> bool:
-    """Tell whether a path is of the page, which asks for the token itself.
+    """Tell whether a path belongs to the page, which asks for the token itself.
 
     >>> is_page("/"), is_page("/page/main.js"), is_page("/score"), is_page("/pages")
     (True, True, False, False)
@@ -210,7 +210,7 @@ def check_token(given: str, token: str | None) -> None:
 
 @lru_cache(maxsize=64)  # of every request
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone.
+    """Tell whether an address can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -223,7 +223,7 @@ def is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=64)  # of every request
 def is_here(host: str) -> bool:
-    """Tell whether a request's `Host` is an address or localhost, and no name of a site.
+    """Tell whether a request's `Host` is an address or localhost, and not the name of a site.
 
     >>> is_here("127.0.0.1:8080"), is_here("[::1]:8080"), is_here("localhost"), is_here("a.test")
     (True, True, True, False)

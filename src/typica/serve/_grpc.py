@@ -1,4 +1,4 @@
-"""The gRPC port: MLServer's, with a token, errors by their kind, and raw tensors as arrays."""
+"""The gRPC port: MLServer's, with a token, status codes by error, and raw tensors as arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typica.serve._tensors import from_bytes
 
 HEALTH = ("ServerLive", "ServerReady")
 SERVED = (*HEALTH, "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer")
-CALLS = 1024  # that are answered at once
+CALLS = 1024  # answered at once
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     404: grpc.StatusCode.NOT_FOUND,
@@ -45,7 +45,7 @@ _CONTENTS = {
 
 
 class Grpc(GRPCServer):
-    """MLServer's gRPC server with a gate before it."""
+    """MLServer's gRPC server with a gate in front of it."""
 
     def __init__(
         self, settings: Any, plane: Any, handlers: Any, models: Models, options: Options
@@ -144,7 +144,7 @@ class _Servicer(InferenceServicer):
             seconds = getattr(error, "seconds", None)
             after = () if seconds is None else (("retry-after", str(seconds)),)
             await context.abort(code, str(error), trailing_metadata=after)
-        except Exception as error:  # whatever it is, the caller hears of it
+        except Exception as error:  # whatever it is, the caller is told
             log("internal error", level="error", **place_of(error))
             await context.abort(grpc.StatusCode.INTERNAL, "internal error")
         raw = bool(request.raw_input_contents)

@@ -2,8 +2,8 @@
 
 MLServer lacks the latter. A request says with `Inference-Header-Content-Length` how long its JSON
 is, and each input with `binary_data_size` how many of the bytes behind it are its own; an answer
-does the same. Both kinds are read here, so that one body means the same either way, and a long one
-is read beside what else is going on.
+does the same. Both kinds are read here, so that a body means the same either way, and a long one
+is read without blocking other requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typica.serve._tensors import from_bytes, from_values, to_bytes
 
 HEADER = "inference-header-content-length"
 OCTETS = "application/octet-stream"
-LONG = 2**16  # bytes of a body, from which on it is read in a thread of its own
+LONG = 2**16  # bytes; a body of this length or more is read in a thread of its own
 
 
 async def infer(request: Request, plane: DataPlane) -> Response:
@@ -37,7 +37,7 @@ async def infer(request: Request, plane: DataPlane) -> Response:
 
 
 async def beside(size: int, function: Any, *arguments: Any) -> Any:
-    """Return what a function makes of a body: in another thread, where the body is long."""
+    """Return what a function makes of a body, in another thread if the body is long."""
     if size < LONG:
         return function(*arguments)
     return await asyncio.to_thread(function, *arguments)
@@ -59,7 +59,7 @@ def _length(told: str, size: int) -> int:
 
 
 def _payload(header: dict[str, Any], raw: memoryview) -> InferenceRequest:
-    """Return the request with its tensors, read off the JSON values or off the bytes."""
+    """Return the request with its tensors, read from the JSON values or from the bytes."""
     outlines, parts, place = [], [], 0
     for number, given in enumerate(header["inputs"]):
         size = _size(given)
@@ -67,14 +67,14 @@ def _payload(header: dict[str, Any], raw: memoryview) -> InferenceRequest:
         if size is not None:
             part = raw[place : place + size]
             if len(part) < size:
-                raise InputError(f"input {number}: {size} bytes, but fewer are there; send all.")
+                raise InputError(f"input {number}: {size} bytes, but fewer came; send all.")
             place += size
         elif isinstance(given, dict) and "data" not in given:
             raise InputError(f"input {number} has no data; send values, or binary_data_size.")
         parts.append(part)
         outlines.append({**given, "data": []} if isinstance(given, dict) else given)
     if place != len(raw):
-        raise InputError(f"{len(raw) - place} bytes belong to no input; say binary_data_size.")
+        raise InputError(f"{len(raw) - place} bytes belong to no input; send binary_data_size.")
     payload = _checked({**header, "inputs": outlines})
     payload.inputs = [_filled(*pair) for pair in zip(payload.inputs, parts, strict=True)]
     return payload
@@ -101,7 +101,7 @@ def _filled(given: RequestInput, part: Any) -> RequestInput:
 
 
 def _size(given: Any) -> int | None:
-    """Return how many bytes behind the JSON are an input's; None where its data is in JSON."""
+    """Return how many bytes behind the JSON are an input's; None if its data is in the JSON."""
     parameters = given.get("parameters") if isinstance(given, dict) else None
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):

@@ -15,12 +15,12 @@ from typica.serve._logs import log
 from typica.serve._served import Served
 from typica.verdicts import WORDS, Verdicts
 
-WINDOW = 1000  # inputs that the share of rejected ones is taken of
+WINDOW = 1000  # inputs that the share of rejected ones is computed over
 SHOWN = 200  # inputs that the page shows one by one
 
 
 class Live:
-    """Takes in verdicts as they are given, from one thread, and tells of them to any other."""
+    """Takes in verdicts as they are made, from one thread, and reports them to any other."""
 
     def __init__(self, served: Served) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class Live:
         _metrics.begin(served, self.monitor)
 
     def replace(self, served: Served) -> None:
-        """Go on with a new version of the detector; the monitor begins anew."""
+        """Continue with a new version of the detector; the monitor starts again."""
         with self._lock:
             self.monitor = _monitor(served)
             for seen in (self._typical, self._recent, self._trace):
@@ -42,7 +42,7 @@ class Live:
             _metrics.begin(served, self.monitor)
 
     def end(self) -> None:
-        """Tell no more of the detector."""
+        """Stop reporting the detector."""
         _metrics.end(self._served)
 
     def take_in(self, served: Served, verdicts: Verdicts) -> None:
@@ -85,7 +85,7 @@ class Live:
         before = monitor.alarm
         try:
             monitor.update(verdicts.score, verdicts.nearest)
-        except Exception as error:  # of any kind: the verdicts stand without it
+        except Exception as error:  # of any kind: the verdicts are valid without it
             log("monitor failed", model=self._served.name, level="error", reason=str(error))
             return
         _metrics.tell_monitor(self._served.name, monitor)
@@ -116,7 +116,7 @@ class Live:
 
 
 def _monitor(served: Served) -> Monitor | None:
-    """Return what watches the scores of a calibrated detector; None where nothing can."""
+    """Return a monitor of a calibrated detector's scores; None if there can be none."""
     if served.calibration is None:
         return None
     try:

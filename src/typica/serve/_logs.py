@@ -1,4 +1,4 @@
-"""The log: one JSON object per line. Neither images, nor their names, nor features are in it."""
+"""The log: one JSON object per line, without images, their names, or features."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 NAME = "typica.serve"
-FRAMES = 6  # of an error's way that are logged
+FRAMES = 6  # of an error's traceback that are logged
 _logger = logging.getLogger(NAME)
 
 
 def log(event: str, level: str = "info", **facts: Any) -> None:
-    """Write one line: what happened, and the facts of it, which are JSON values."""
+    """Write one line: what happened, and the facts, which are JSON values."""
     _logger.log(logging.getLevelNamesMapping()[level.upper()], event, extra={"facts": facts})
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of the detectors, named by its conventions."""
+"""What Prometheus scrapes about the detectors, named by its conventions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typica.serve._served import Served
 from typica.verdicts import WORDS
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-BUCKETS = 20  # of scores: as many parts of the calibration scores, which are equally likely
+BUCKETS = 20  # of scores: equally likely parts of the calibration scores
 
 INPUTS = Counter("typica_inputs", "Inputs judged, by verdict.", ["model", "verdict"])
 SECONDS_TAKEN = Histogram(
@@ -64,7 +64,7 @@ WAITING = Gauge(
 )
 RELOADS = Counter("typica_reloads", "Detector files read again, by outcome.", ["model", "outcome"])
 OUTCOMES = ("done", "failed")
-REFUSED = Counter("typica_refused", "Requests refused as the queue was full.", ["model"])
+REFUSED = Counter("typica_refused", "Requests refused because the queue was full.", ["model"])
 
 
 class _Scores:
@@ -122,7 +122,7 @@ _serving: dict[str, Served] = {}  # by name: MLServer ends the one before after 
 
 
 def begin(served: Served, monitor: Monitor | None) -> None:
-    """Tell of a detector that is served from now on, in place of another of its name."""
+    """Report a detector from now on, instead of another of its name."""
     name = served.name
     if name in _serving:
         INFO.remove(*_labels(_serving[name]))
@@ -145,13 +145,13 @@ def begin(served: Served, monitor: Monitor | None) -> None:
 
 
 def tell_monitor(name: str, monitor: Monitor) -> None:
-    """Tell of the evidence so far."""
+    """Report the evidence so far."""
     WEALTH.labels(name).set(monitor.wealth)
     ALARM.labels(name).set(int(monitor.alarm))
 
 
 def end(served: Served) -> None:
-    """Tell no more of a detector, unless another has taken its place."""
+    """Stop reporting a detector, unless another has taken its place."""
     name = served.name
     if _serving.get(name) is not served:
         return
@@ -174,7 +174,7 @@ def score_edges(served: Served) -> list[float]:
 
 def _forget(gauges: Iterable[Gauge], name: str) -> None:
     for gauge in gauges:
-        with contextlib.suppress(KeyError):  # it was never told
+        with contextlib.suppress(KeyError):  # it was never set
             gauge.remove(name)
 
 

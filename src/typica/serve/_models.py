@@ -33,7 +33,7 @@ class Models:
         return name in self._runtimes
 
     def get(self, name: str | None) -> Runtime:
-        """Return one by its name, which may be left out where there is one alone."""
+        """Return one by its name, which may be left out if there is only one."""
         if name is None and len(self._runtimes) == 1:
             return next(iter(self._runtimes.values()))
         if name is None or name not in self._runtimes:
@@ -44,7 +44,7 @@ class Models:
 
 
 def told(runtime: Runtime) -> dict[str, Any]:
-    """Return what a page shows of a detector, as JSON values."""
+    """Return what the page shows about a detector, as JSON values."""
     served = runtime.served
     return {
         "name": served.name,
@@ -63,7 +63,7 @@ def told(runtime: Runtime) -> dict[str, Any]:
 
 
 def _image(served: Served) -> dict[str, Any] | None:
-    """Return what images the network takes: channels, height, width, None where any will do."""
+    """Return what images the network takes: channels, height, width; None if any size works."""
     if served.network is None:
         return None
     channels, height, width = served.network.transform.shape

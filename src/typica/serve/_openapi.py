@@ -22,13 +22,13 @@ _ROWS: Schema = {
 }
 _ERRORS = {
     400: "What was sent cannot be judged; `error` says why and what to do.",
-    401: "The server asks for a token, and this is not it.",
-    403: "A request of another site's page.",
+    401: "The token is missing or wrong.",
+    403: "A request from another site's page.",
     404: "There is no such model.",
-    408: "The body did not come.",
+    408: "The body did not arrive in time.",
     413: "The body is too long.",
-    415: "A body of this type is not taken.",
-    503: "Too many inputs are waiting; come again after `Retry-After` seconds.",
+    415: "A body of this type is not accepted.",
+    503: "Too many inputs are waiting; try again after `Retry-After` seconds.",
 }
 
 
@@ -63,7 +63,7 @@ def _paths() -> dict[str, tuple[str, Schema]]:
     return {
         "/score": _post("Judge images or rows", "Scored", inputs, [_MODEL, *_FLAGS]),
         "/models": _get("The models by name", "Models"),
-        "/models/{name}": _get("What is known of a model", "Model", [_NAME]),
+        "/models/{name}": _get("What is known about a model", "Model", [_NAME]),
         "/stream": _get("What each model has judged lately", "Stream", [_ONE_MODEL]),
         "/metrics": _get("What Prometheus scrapes", None, kind="text/plain"),
         "/openapi.json": _get("This document", "Any"),

@@ -9,8 +9,8 @@ from typica.checks import is_whole
 from typica.errors import InputError, given
 
 LOOPBACK = "127.0.0.1"
-GRACE = 60.0  # seconds that what was accepted may take after a signal
-TOKEN_LENGTH = 16  # characters that a token has at least: shorter ones can be guessed
+GRACE = 60.0  # seconds that accepted requests may take after a signal
+TOKEN_LENGTH = 16  # the fewest characters of a token: shorter ones can be guessed
 TOKEN_FORM = f"{TOKEN_LENGTH} or more letters and digits, such as `openssl rand -hex 32` prints"
 
 
@@ -18,8 +18,18 @@ TOKEN_FORM = f"{TOKEN_LENGTH} or more letters and digits, such as `openssl rand 
 class Limits:
     """How much a server takes before it says no.
 
-    body: bytes of one request. pixels: of one image. queue: inputs that wait for one detector.
-    batch: rows that are judged at once. images: that go through the network at once.
+    Parameters
+    ----------
+    body
+        Bytes of one request.
+    pixels
+        Pixels of one image.
+    queue
+        Inputs that wait for one detector.
+    batch
+        Rows that are judged at once.
+    images
+        Images that go through the network at once.
     """
 
     body: int = 64 * 2**20
@@ -39,9 +49,17 @@ class Limits:
 class Options:
     """Where a server listens, and whom it answers.
 
-    host: the address, this machine alone by default. port, grpc_port, metrics_port: 0 takes one
-    that is free. token: what every caller must know, but for the questions of health, 16 characters
-    or more without spaces; None asks for none.
+    Parameters
+    ----------
+    host
+        The address; by default, only this machine is answered.
+    port, grpc_port, metrics_port
+        0 takes one that is free.
+    token
+        What every caller must know, except for health checks: 16 characters or more without
+        spaces. None asks for none.
+    limits
+        How much it takes before it says no.
     """
 
     host: str = LOOPBACK
@@ -77,12 +95,12 @@ class Options:
 
 
 def host_and_port(host: str, port: int) -> str:
-    """Return where a server listens, as one text: an address that has colons is in brackets."""
+    """Return where a server listens, as one text, with brackets around an address with colons."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_token(value: object) -> bool:
-    """Tell whether a value can be a token: one that cannot be guessed, and goes into a header.
+    """Tell whether a value can be a token: it cannot be guessed, and a header can hold it.
 
     >>> is_token("0123456789abcdef"), is_token("short"), is_token(""), is_token("two words" * 2)
     (True, False, False, False)

@@ -1,7 +1,7 @@
-"""The page at `/`: its files as they lie in the package, and the known images that it shows.
+"""The page at `/`: its files from the package, and the known images that it shows.
 
-Everything comes from here: the policy in its headers lets a browser ask no other address, run no
-script but these files, and take no text for markup.
+Everything comes from here: with the policy in its headers a browser contacts no other address, runs
+no script but these files, and never treats text as markup.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _of(gallery: Gallery | None, name: str) -> Gallery:
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers with one file of the page; a browser that has it already is told so."""
+    """Return a handler that sends one file of the page, or 304 if the browser has it already."""
     path = FOLDER / name
     content = path.read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'

@@ -1,4 +1,4 @@
-"""A file that is looked at again and again, and read anew when another has taken its place."""
+"""A file that is watched, and read again when another has taken its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stamp = tuple[int, int, int] | None
 
 
 class Watch:
-    """Calls `changed` from a thread of its own when a served file is another; 0 seconds: never."""
+    """Calls `changed` from a thread of its own when a served file changes; 0 seconds: never."""
 
     def __init__(self, path: Path, changed: Callable[[], None], seconds: float) -> None:
         self._path, self._changed, self._seconds = path, changed, seconds
@@ -24,12 +24,12 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="typica-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look at the served file."""
+        """Start watching the served file."""
         if self._seconds > 0:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking; a served file that is being read is read to its end."""
+        """Stop watching; a served file that is being read is read to its end."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -43,11 +43,11 @@ class Watch:
 
 
 def reread(name: str, before: Served, network: Network) -> Served | None:
-    """Read a detector's file again; None if it is broken or the same: nothing changes."""
+    """Read a detector's file again; None if it is broken or the same, so that nothing changes."""
     try:
         served = read_served(name, before.path, network, before)
         known_outputs(served)
-    except Exception as error:  # of any kind: the detector before goes on
+    except Exception as error:  # of any kind: the previous detector stays
         RELOADS.labels(name, "failed").inc()
         log("reload failed", level="error", model=name, reason=str(error))
         return None
@@ -55,7 +55,7 @@ def reread(name: str, before: Served, network: Network) -> Served | None:
 
 
 def served_stamp(path: Path) -> Stamp:
-    """Return what tells a served file from the next in its place; None where there is none."""
+    """Return what distinguishes a served file from the next in its place; None if it is gone."""
     try:
         status = path.stat()
     except OSError:

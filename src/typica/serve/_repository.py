@@ -37,27 +37,41 @@ def write_repository(
         write_repository("ctm.safetensors", folder="repository")
 
     `mlserver start repository` then serves them. The files of a network are copied too, so that
-    images are taken where the folder goes; its code, where it is a function, must be installed
-    there. In `monitoring/` are a Grafana dashboard and Prometheus's alert rules. bank,
-    bank_images, model, weights, trust: as `serve` takes them; a bank is not copied.
+    the folder takes images wherever it goes; if the network is a function, its code must be
+    installed there. `monitoring/` holds a Grafana dashboard and alert rules for Prometheus.
+
+    Parameters
+    ----------
+    detectors
+        Files that `typica fit` wrote.
+    folder
+        Where to write.
+    options
+        Where the server listens, and its limits; a token is refused, as MLServer has none.
+    bank, bank_images, model, weights, trust
+        As `serve` takes them; a bank is not copied.
     """
     chosen, target = options or Options(), Path(folder)
     paths = [Path(path) for path in detectors]
     _check(paths, chosen)
     network = Network(model, None if weights is None else str(weights), trust)
+    known_inputs = _absolute(bank=bank, bank_images=bank_images)
     found = [read_served(path.stem, path, network) for path in paths]
     for served in found:
         place = target / served.name
         place.mkdir(parents=True, exist_ok=True)
         _copy(served.path, place)
-        extra = {**vars(chosen.limits), **_network(served, network, place)}
-        for name, place_of in (("bank", bank), ("bank_images", bank_images)):
-            if place_of is not None:
-                extra[name] = str(Path(place_of).absolute())
+        extra = {**vars(chosen.limits), **_network(served, network, place), **known_inputs}
         _write(place / "model-settings.json", _model(served, extra))
     _write(target / "settings.json", _server(chosen))
     shutil.copytree(MONITORING, target / MONITORING.name, dirs_exist_ok=True)
     return target
+
+
+def _absolute(**places: str | os.PathLike[str] | None) -> dict[str, str]:
+    """Return the places that are given, as absolute paths."""
+    given = {name: Path(place) for name, place in places.items() if place is not None}
+    return {name: str(place.absolute()) for name, place in given.items()}
 
 
 def _check(paths: list[Path], options: Options) -> None:
@@ -66,33 +80,40 @@ def _check(paths: list[Path], options: Options) -> None:
         raise InputError(f"a detector called {MONITORING.name!r}; rename its file.")
     if options.token is not None:
         raise InputError(
-            "MLServer asks for no token; leave it out and put a gateway before it, "
+            "MLServer asks for no token; leave it out and put a gateway in front of it, "
             "or serve with `typica serve`."
         )
 
 
 def _network(served: Served, network: Network, place: Path) -> dict[str, Any]:
-    """Copy the files of a served detector's network, and return what finds them again there."""
+    """Copy the files of a served detector's network; return the settings that find it there."""
     origin = origin_of(served.estimator)
     if origin is None:
         return {}
     if served.network is None:
         note(f"{served.name} will take features only ({served.no_images})")
         return {}
-    named = origin.model if is_function(origin.model) else None
-    sources = {
-        "model": network.model or origin.model_file or named,
-        "weights": network.weights or origin.weights_file,
-    }
-    extra: dict[str, Any] = {"trust": True} if network.trust else {}
-    for key, source in sources.items():
-        if source is None:
-            continue
-        extra[key] = source
-        if Path(source).is_file():
-            (place / NETWORK).mkdir(exist_ok=True)
-            extra[key] = f"{BESIDE}{NETWORK}/{_copy(Path(source), place / NETWORK).name}"
-    return extra
+    function = origin.model if is_function(origin.model) else None
+    model = network.model or origin.model_file or function
+    weights = network.weights or origin.weights_file
+    settings: dict[str, Any] = {"trust": True} if network.trust else {}
+    if model is not None:
+        settings["model"] = _beside(model, place)
+    if weights is not None:
+        settings["weights"] = _beside(weights, place)
+    return settings
+
+
+def _beside(source: str, place: Path) -> str:
+    """Copy a file of a network to the detector's folder, and return its name there.
+
+    What is not a file, such as a function or a name of the zoo, is returned unchanged.
+    """
+    if not Path(source).is_file():
+        return source
+    (place / NETWORK).mkdir(exist_ok=True)
+    copied = _copy(Path(source), place / NETWORK)
+    return f"{BESIDE}{NETWORK}/{copied.name}"
 
 
 def _copy(path: Path, folder: Path) -> Path:

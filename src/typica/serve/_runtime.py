@@ -1,4 +1,4 @@
-"""The model that MLServer runs: a detector's file, watched, and judged by in batches."""
+"""The model that MLServer runs: a detector's file, which is watched, and judges in batches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Judged(NamedTuple):
 
 
 class TryAgainError(MLServerError):
-    """What MLServer is told where the queue is full; seconds: after which to try again."""
+    """What MLServer is told if the queue is full; seconds: after which to try again."""
 
     def __init__(self, busy: BusyError) -> None:
         super().__init__(str(busy), 503)
@@ -65,13 +65,13 @@ class TryAgainError(MLServerError):
 
 
 class Runtime(MLModel):
-    """Judges features, or images where the detector knows the network that it was fitted for.
+    """Judges features, or images if the detector knows the network that it was fitted for.
 
-    Its `parameters.uri` is a file that `typica fit` wrote; `parameters.extra` may hold limits
-    (`queue`, `batch`, `pixels`, `images`), `model`, `weights` and `trust` for the network, `bank`
-    for examples, `bank_images` where their images lie, if they have moved, and `watch`: seconds
-    between two looks at the file, 0 for none. What begins with ./ lies beside the file of the
-    settings.
+    Its `parameters.uri` is a file that `typica fit` wrote. `parameters.extra` may hold limits
+    (`queue`, `batch`, `pixels`, `images`); `model`, `weights` and `trust` for the network; `bank`
+    for examples and `bank_images` for their images, if they have moved; and `watch`, the seconds
+    between two looks at the file, 0 for none. A path that begins with ./ is relative to the
+    settings file.
     """
 
     served: Served
@@ -102,7 +102,7 @@ class Runtime(MLModel):
     async def unload(self) -> bool:
         """Judge what is waiting, and end."""
         if not self._loaded:
-            return True  # as where its file could not be read
+            return True  # for example, its file could not be read
         await asyncio.to_thread(self._watch.stop)
         await asyncio.to_thread(self._batcher.close)
         self._crew.close()
@@ -145,7 +145,7 @@ class Runtime(MLModel):
 
     @property
     def bank(self) -> Bank | None:
-        """Known inputs, None where there are none."""
+        """Known inputs, None if there are none."""
         return None if self.gallery is None else self.gallery.bank
 
     async def judge(self, values: AnyArray, counted: bool = True) -> Judged:
@@ -172,7 +172,7 @@ class Runtime(MLModel):
 
     @contextlib.contextmanager
     def room(self, size: int, counted: bool = True) -> Iterator[None]:
-        """Hold places in the queue, and take the time until the inputs are judged."""
+        """Hold places in the queue, and measure the time until the inputs are judged."""
         began = time.monotonic()
         waiting = _metrics.WAITING.labels(self.name)
         try:
@@ -187,7 +187,7 @@ class Runtime(MLModel):
     async def prepare(
         self, served: Served, images: Sequence[bytes | AnyArray], names: Sequence[str]
     ) -> list[Any]:
-        """Return images as the network takes them, or the errors of those that cannot be read."""
+        """Return images as the network takes them, or an error for each that cannot be read."""
         loop = asyncio.get_running_loop()
         most = self.limits.pixels
         waiting = []
@@ -205,7 +205,7 @@ class Runtime(MLModel):
     ) -> Judged:
         """Return the verdicts on images that `prepare` has made ready.
 
-        counted: whether the live stream, its monitor and the metrics are to hear of them.
+        counted: whether the live stream, its monitor and the metrics count them.
         """
         most = self.limits.images
         waiting, order = [], []
@@ -302,12 +302,12 @@ def split_images(values: AnyArray) -> list[bytes | AnyArray]:
 
 
 def _file(value: Any) -> bytes:
-    """Return a file's bytes: as they are, or in base64 where JSON holds them."""
+    """Return a file's bytes, decoded from base64 if they come in JSON."""
     if isinstance(value, bytes):
         return value
     try:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError):
         raise InputError(
-            "an image that is not base64; encode it so in JSON, or send bytes as a binary tensor."
+            "an image that is not base64; encode it in JSON, or send bytes as a binary tensor."
         ) from None

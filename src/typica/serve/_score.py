@@ -1,7 +1,7 @@
 """`POST /score`: images as a browser or curl sends them, or rows of features; verdicts in rows.
 
-`?explain=1` adds why; `?preview=1` judges what is not a part of the stream, such as a drawing that
-is not finished: neither the monitor nor the metrics count it.
+`?explain=1` adds why; `?preview=1` judges what is not part of the stream, such as an unfinished
+drawing: neither the monitor nor the metrics count it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def score(request: Request, models: Models) -> Json:
 
 
 class _Asked(NamedTuple):
-    """What is wanted of a request. counted: whether it is part of the live stream."""
+    """What a request wants. counted: whether it is part of the live stream."""
 
     explained: bool
     counted: bool
@@ -71,7 +71,7 @@ def _yes(request: Request, name: str) -> bool:
 
 
 class UnknownKindError(InputError):
-    """A body of a type that is not taken here."""
+    """A body of a type that is not accepted here."""
 
 
 def _features(body: bytes) -> AnyArray:
@@ -91,7 +91,7 @@ async def _files(request: Request) -> list[tuple[str, bytes]]:
         form = await parser.parse()
     except (MultiPartException, ValueError) as error:  # ValueError: of python-multipart
         reason = getattr(error, "message", "") or str(error)
-        raise InputError(f"a form that cannot be read ({reason[:200]}); send it anew.") from None
+        raise InputError(f"a form that cannot be read ({reason[:200]}); send it again.") from None
     if not await _is_whole(request):
         raise InputError("a form that is cut short; send it with the boundary at its end.")
     files = []

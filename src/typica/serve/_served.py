@@ -29,7 +29,7 @@ BINS = 40  # of the histogram of calibration scores
 
 @dataclass(frozen=True)
 class Network:
-    """Where the networks of served detectors are, if they have moved, and what they may do."""
+    """Where the networks of served detectors are, if they have moved, and if they are trusted."""
 
     model: str | None = None
     weights: str | None = None
@@ -38,10 +38,10 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """One version of a detector, which never changes: a new file is a new one.
+    """One version of a detector, which never changes: a new file is a new version.
 
-    digest: the SHA-256 of its file. network: what makes features of images; None where
-    there is none, and `no_images` says why.
+    digest: the SHA-256 of its file. network: what turns images into features; if it is None,
+    `no_images` says why.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Served:
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """What a person wants to know of the detector, as JSON values."""
+        """What a person wants to know about the detector, as JSON values."""
         return describe(self.estimator)
 
     @property
     def calibration(self) -> Any:
-        """The calibration, None where there is none."""
+        """The calibration, None if there is none."""
         return final_detector(self.estimator).current_calibration()
 
     @cached_property
     def known_scores(self) -> NDArray[np.float64] | None:
-        """The calibration scores, None where there are none, or their quantiles alone."""
+        """The calibration scores, None if there are none, or only their quantiles."""
         if self.calibration is None or not self.calibration.has_scores:
             return None
         return np.asarray(self.calibration.sample_of_all)
@@ -116,7 +116,7 @@ class Served:
         return judge(self.estimator, rows)
 
     def look(self, network: Reopened, pixels: Sequence[NDArray[np.uint8]]) -> AnyArray:
-        """Return what the detector reads of images of one size, run all at once; see `pixels`.
+        """Return what the detector reads from images of one size, run all at once; see `pixels`.
 
         network: its own, or a twin of that.
         """
@@ -124,7 +124,7 @@ class Served:
         return rows_of(opened, pixels, transform, self.estimator)
 
     def check_images(self) -> Reopened:
-        """Return what makes features of images; refuse them where there is nothing that does."""
+        """Return the network that turns images into features; refuse images if there is none."""
         if self.network is None:
             raise InputError(f"{self.name} takes no images ({self.no_images}); pass features.")
         return self.network
@@ -138,10 +138,10 @@ class Served:
 
 
 def read_served(name: str, path: Path, network: Network, before: Served | None = None) -> Served:
-    """Read a detector's file and open its network; that of `before` is kept where it is the same.
+    """Read a detector's file and open its network; that of `before` is kept if it is the same.
 
-    A network that cannot be opened leaves a detector that takes features, unless images were taken
-    before: then it is an error.
+    If the network cannot be opened, the detector takes only features; if `before` took images, that
+    is an error.
     """
     with _servers_copy(path) as copy:
         digest = sha256(copy)

@@ -45,9 +45,21 @@ def serve(
 
         serve("ctm.safetensors", "knn.safetensors", options=Options(port=9000))
 
-    Each file is a model that is named by the file's stem, and is read again when another takes its
-    place. bank: known inputs, for examples; bank_images: where their images lie, if they have
-    moved. model, weights, trust: as `judge_images` takes them, for networks that have moved.
+    Each file is a model, named after the file's stem, and is read again when another file takes
+    its place.
+
+    Parameters
+    ----------
+    detectors
+        Files that `typica fit` wrote.
+    options
+        Where the server listens, whom it answers, and its limits.
+    bank
+        Known inputs, which the page shows as examples.
+    bank_images
+        Where their images are, if they have moved.
+    model, weights, trust
+        As `typica.nets.judge_images` takes them, for networks that have moved.
     """
     chosen = options or Options()
     places = {"bank": bank, "bank_images": bank_images, "model": model, "weights": weights}
@@ -58,7 +70,7 @@ def serve(
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's, where MLServer has brought it: requests take a fifth less of a core."""
+    """Return uvloop's, if MLServer has brought it: requests take a fifth less of a core."""
     try:
         import uvloop  # noqa: PLC0415 (not on every platform)
     except ImportError:
@@ -97,7 +109,7 @@ class Server(MLServer):
                 logging_settings=log_settings(),
                 model_repository_root="",
                 load_models_at_startup=False,
-                # What follows could send something elsewhere, and may be in the environment.
+                # These could send something elsewhere, and may be set in the environment.
                 tracing_server=None,
                 kafka_enabled=False,
                 cors_settings=None,
@@ -116,7 +128,7 @@ class Server(MLServer):
         self._kafka_server = None
 
     async def start(self, models_settings: list[ModelSettings] = []) -> None:  # noqa: B006 (MLServer's)
-        """Read the detectors, answer until a signal comes, and then what was accepted."""
+        """Read the detectors, answer until a signal comes, then finish what was accepted."""
         self._grpc_server.bind()
         try:
             for settings in models_settings:
@@ -153,7 +165,7 @@ class Server(MLServer):
         )
 
     async def stop(self, sig: int | None = None) -> None:
-        """Accept nothing more, and answer what was accepted; a second signal does not wait."""
+        """Accept nothing more, and answer what was accepted; a second signal ends it at once."""
         self._stopping, self._at_once = True, self._stopping
         log("stopping", now=self._at_once)
         for server in (self._rest_server, self._metrics_server):
@@ -162,7 +174,7 @@ class Server(MLServer):
 
 
 class Http:
-    """An HTTP server of MLServer's with another application, on a socket that is there already."""
+    """One of MLServer's HTTP servers with another application, on a socket that is open already."""
 
     def __init__(self, owner: Any, app: Gate, bound: socket.socket) -> None:
         self._owner, self._socket = owner, bound

@@ -1,4 +1,4 @@
-"""What MLServer is told of a detector: its name, where it lies, and what a Runtime makes of it."""
+"""What MLServer is told about a detector: its name, where it is, and how a Runtime reads that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typica.serve._served import Network
 
 IMPLEMENTATION = "typica.serve.Runtime"
 PLATFORM = "typica"
-BESIDE = "./"  # before what lies beside the file of the settings
+BESIDE = "./"  # before a path relative to the settings file
 WATCH = 0.5  # seconds between two looks at a file
 _FILE = "file://"
 
@@ -39,7 +39,7 @@ class RuntimeSettings:
 
 
 def check_names(paths: Sequence[Path]) -> None:
-    """Refuse to serve nothing, and two detectors of one name: each is called by its file's stem."""
+    """Refuse to serve nothing, or two detectors of one name, which is their file's stem."""
     if not paths:
         raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
     names = [path.stem for path in paths]
@@ -49,9 +49,9 @@ def check_names(paths: Sequence[Path]) -> None:
 
 
 def model_settings(paths: Sequence[Path], limits: Limits, **extra: Any) -> list[ModelSettings]:
-    """Return what MLServer is told of each detector, which is read once to see that it can be.
+    """Return what MLServer is told about each detector, which is read once to check that it can be.
 
-    extra: what belongs to all of them, as `serve` takes it.
+    extra: what applies to all of them, as `serve` takes it.
     """
     check_names(paths)
     named = {key: str(value) for key, value in extra.items() if value is not None and value != ""}
@@ -70,7 +70,7 @@ def _settings_of(path: Path, extra: dict[str, Any]) -> ModelSettings:
 
 
 def read_settings(settings: ModelSettings) -> RuntimeSettings:
-    """Return what settings say; those of limits are checked."""
+    """Return what settings say; limits are checked."""
     parameters = settings.parameters
     if parameters is None or not parameters.uri:
         raise MLServerError(f"{settings.name}: no parameters.uri; name the detector's file.", 422)
@@ -90,5 +90,5 @@ def read_settings(settings: ModelSettings) -> RuntimeSettings:
 
 
 def _known(values: dict[str, Any], record: type[Any]) -> dict[str, Any]:
-    """Return those of the server's settings that a record has; what else is there is left out."""
+    """Return those of the server's settings that a record has; all others are left out."""
     return {field.name: values[field.name] for field in fields(record) if field.name in values}

@@ -22,6 +22,6 @@ def bound(host: str, port: int, name: str) -> Iterator[socket.socket]:
         ) from None
     with made:
         # Connections inherit it. Without it an answer's body waits until its headers are
-        # acknowledged, 40 ms; asyncio sets it only where a socket names its protocol.
+        # acknowledged, 40 ms; asyncio sets it only if a socket names its protocol.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made

@@ -32,7 +32,7 @@ _DIMENSIONS = 8
 
 
 def check_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
-    """Return the shape of a tensor in a request; refuse what is none."""
+    """Return the shape of a tensor in a request; refuse what is not a shape."""
     whole = all(isinstance(size, int) and not isinstance(size, bool) for size in shape)
     if not whole or len(shape) > _DIMENSIONS or any(size < 1 for size in shape):
         shown = str(list(shape)[:_DIMENSIONS])[:80]
@@ -65,7 +65,7 @@ def from_values(values: Any, name: str, datatype: str, shape: Sequence[Any]) -> 
     found = numbers_of(values, name)
     if np.dtype(DTYPES[datatype]).kind in "iu":
         return _shaped(_whole(values, found, datatype, name), sizes, name)
-    with np.errstate(over="ignore"):  # what is not finite is refused later
+    with np.errstate(over="ignore"):  # infinity is refused later
         return _shaped(found.astype(DTYPES[datatype]), sizes, name)
 
 
@@ -95,7 +95,7 @@ def numbers_of(values: Any, name: str) -> AnyArray:
 
 
 def to_bytes(values: Sequence[Any], datatype: str) -> bytes:
-    """Return a tensor's values as they stand behind the JSON of an answer."""
+    """Return a tensor's values as the bytes behind the JSON of an answer."""
     if datatype != TEXTS:
         return np.asarray(values, dtype=DTYPES[datatype]).tobytes()
     packed = []

@@ -1,11 +1,11 @@
-"""In how many threads a network is run, and how they share a batch: found out while it answers.
+"""How many threads run a network, and how they share a batch: found out while it answers.
 
-Threads that share every layer wait for each other after each, and for whoever else needs a core:
-the requests themselves. So a batch can be parted as well: each thread runs some of its images from
-the first layer to the last, on a twin of the network. A single image has but one part, and a small
-network is fastest in one thread. The first batches of each size are run every way in turn and
-timed, later ones the way that was fastest lately; now and then another is tried again, since the
-load changes.
+Threads that share every layer wait for each other after each one, and for whatever else needs a
+core: the requests themselves. So a batch can also be split: each thread runs some of its images
+from the first layer to the last, on a twin of the network. A single image cannot be split, and a
+small network is fastest in one thread. The first batches of each size are run every way in turn and
+timed, later ones the way that was fastest lately; now and then another way is tried again, since
+the load changes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.nets import Reopened
 
-TRIES = 5  # each way, that are remembered; their median counts
+TRIES = 5  # remembered for each way; their median counts
 AGAIN = 64  # batches after which a slower way is tried once more
 
 Look = Callable[[Reopened, Sequence[Any]], AnyArray]  # a network, images: one row per image
 
 
 class Way(NamedTuple):
-    """How the server runs a batch: in so many parts side by side, each by so many threads."""
+    """How the server runs a batch: in how many parts side by side, and threads for each."""
 
     parts: int
     threads: int
@@ -79,7 +79,7 @@ class Ways:
 
 
 class Crew:
-    """The threads that run networks; told what to do from one thread, which is one of them.
+    """The threads that run networks; one of them tells the others what to do.
 
     threads: how many there may be. parts: the most that a batch may have.
     """
@@ -108,7 +108,7 @@ class Crew:
         self._pool.shutdown()
 
     def _begin(self, network: Reopened) -> None:
-        """Make twins of a network, and find out its ways anew."""
+        """Make twins of a network, and start finding its fastest way again."""
         self._networks = [network]
         while len(self._networks) < self._parts and (twin := network.twin()) is not None:
             self._networks.append(twin)
@@ -124,12 +124,12 @@ class Crew:
         try:
             rows = _looked(look, self._networks[0], first, way.threads)
         finally:
-            wait(beside)  # or the next batch would meet a twin that is at work
+            wait(beside)  # or the next batch could find a twin still at work
         return np.concatenate([rows, *[done.result() for done in beside]])
 
 
 def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """Return the items of a batch in parts of nearly one size, for threads of the server.
+    """Return the items of a batch in parts of nearly equal size, for threads of the server.
 
     >>> in_parts("abcde", 2)
     ['abc', 'de']
@@ -144,7 +144,7 @@ def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
 
 
 def _looked(look: Look, network: Reopened, images: Sequence[Any], threads: int) -> AnyArray:
-    """Return look(network, images), by so many threads of torch where that runs networks."""
+    """Return look(network, images), run by this many threads of torch, if torch is loaded."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
@@ -152,12 +152,12 @@ def _looked(look: Look, network: Reopened, images: Sequence[Any], threads: int) 
 
 
 def alone_in_server() -> None:
-    """Let torch, where it is installed, give the calling thread of the server no others.
+    """Let torch, if it is installed, use only the calling thread of the server.
 
-    OpenMP keeps the threads that a thread has used, and lets those that wait spin only while there
-    are no more of them than cores; else they sleep after every layer, which takes twice the time.
-    So only the thread that tells a crew what to do has others: who opens a network goes alone, and
-    so do the crew's.
+    OpenMP keeps the threads that a thread has used, and lets waiting ones spin only while there are
+    no more of them than cores; otherwise they sleep after every layer, which takes twice the time.
+    So only the thread that tells a crew what to do has others; a thread that opens a network has
+    none, and neither do the crew's.
     """
     if importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch").set_num_threads(1)

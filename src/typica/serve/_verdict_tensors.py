@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 def check_outputs(wanted: Sequence[str] | None) -> None:
-    """Refuse outputs that a request asks for and no detector has."""
+    """Refuse outputs that a request asks for but no detector has."""
     unknown = [name for name in wanted or () if name not in DATATYPES]
     if unknown:
         named = unknown[0][:80]
@@ -44,14 +44,14 @@ def check_outputs(wanted: Sequence[str] | None) -> None:
 
 
 def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
-    """Return the outputs that a request wants; all but "why" where none is named."""
+    """Return the outputs that a request wants; all but "why" if none is named."""
     names = wanted
     if names is None:
         names = [name for name in DATATYPES if name not in ON_REQUEST]
     found = verdicts.to_dict(tuple(names))
     missing = [name for name in names if name not in found]
     if missing and wanted is not None:
-        raise InputError(f"the detector has no {missing[0]!r} to tell; leave it out.")
+        raise InputError(f"the detector has no {missing[0]!r}; leave it out.")
     return [
         Column(name, DATATYPES[name], _filled(values, DATATYPES[name]))
         for name, values in found.items()
@@ -69,7 +69,7 @@ def joined_batches(parts: Sequence[Verdicts]) -> Verdicts:
 
 
 def _filled(values: list[Any], datatype: str) -> list[Any]:
-    """Return an output's values, texts as bytes: what is not there is an empty text, or NaN."""
+    """Return an output's values, texts as bytes; a missing one is an empty text, or NaN."""
     if datatype == TEXT:
         return [b"" if value is None else str(value).encode() for value in values]
     if datatype == NUMBERS:

@@ -1,6 +1,6 @@
-"""What DuckDB, Spark SQL and PostgreSQL call the same things: arrays, sums, texts, tables.
+"""How DuckDB, Spark SQL and PostgreSQL write the same things: arrays, sums, texts, tables.
 
-All of them compute in double precision. A row is worked on by itself, in one scan: no join by a
+All of them compute in double precision. Each row is processed by itself, in one scan: no join by a
 key, no sort, no shuffle.
 """
 
@@ -16,7 +16,7 @@ Name = str | Sequence[str]
 
 
 class Dialect:
-    """How one kind of server says it. Arguments and results are SQL, but where they are named."""
+    """How one kind of server writes it. Arguments and results are SQL, unless they are names."""
 
     name: ClassVar[str]
     double: ClassVar[str] = "DOUBLE"
@@ -24,7 +24,7 @@ class Dialect:
     text: ClassVar[str]
     array: ClassVar[str]
     longest_name: ClassVar[int | None] = None
-    begin: ClassVar[str] = "AS ("  # of a step of a query that is streamed and not kept
+    begin: ClassVar[str] = "AS ("  # begins a step of a query that is streamed, not kept
     end: ClassVar[str] = ")"
     stored: ClassVar[str] = ""  # how a new table is stored
 
@@ -97,11 +97,11 @@ class Dialect:
         raise NotImplementedError
 
     def without_null(self, array: str) -> str:
-        """Return an array that has no NULL as one in whose neighbourhood there is none either."""
+        """Return an array that has no NULL in a form that no server takes to hold one."""
         return array
 
     def zeros(self, width: str) -> str:
-        """Return an array of so many zeros."""
+        """Return an array of this many zeros."""
         raise NotImplementedError
 
     def exp(self, value: str) -> str:
@@ -111,7 +111,7 @@ class Dialect:
     # The model, a table with a row for each class
 
     def model(self, table: str, alias: str, columns: Sequence[str]) -> str | None:
-        """Return the query that gathers the rows of a model's table, where they are gathered."""
+        """Return the query that gathers the rows of a model's table, None if they are not."""
         raise NotImplementedError
 
     def each_row(self, alias: str, table: str, result: str) -> str:
@@ -176,7 +176,7 @@ class DuckDB(Dialect):
         return f"len([x FOR x IN {array} IF isfinite(x)])"
 
     def without_null(self, array: str) -> str:
-        # Its products refuse a NULL in any row of a block, asked for or not, but not in new arrays.
+        # Its products refuse a NULL in any row of a block, used or not, but not in new arrays.
         return f"[coalesce(x, 0) FOR x IN {array}]"
 
     def zeros(self, width: str) -> str:
@@ -281,7 +281,7 @@ class Postgres(Dialect):
     text = "text"
     array = "double precision[]"
     longest_name = 63
-    end = "OFFSET 0)"  # so that a step is not taken once for each use of what it makes
+    end = "OFFSET 0)"  # so that a step is not computed again for each use of its result
 
     def _from_hexadecimal(self, digits: str) -> str:
         return f"convert_from(decode('{digits}', 'hex'), 'UTF8')"

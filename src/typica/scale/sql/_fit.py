@@ -23,11 +23,11 @@ def fit_sql(
 ) -> Script:
     """Return the fit of class means as SQL: the statements of `setup` make the table `means`.
 
-    It has the columns place, class, n (rows), mean and vector, the mean at length 1, which
+    It has the columns place, class, n (rows), mean and vector (the mean scaled to length 1), which
     `score_sql("ctm", ...)` reads. The query shows classes, rows and means:
     `CTM().partial_fit(means, classes)` is the same detector in Python. Rows without a label or
-    without features are left out; a class whose rows differ in width, or hold NULL, NaN or
-    infinity, or whose mean is zero, stops the statement with a message.
+    without features are left out. A class stops the statement with a message if its rows differ in
+    width, if they hold NULL, NaN or infinity, or if their mean is zero.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def fit_sql(
     means
         The table to make.
     replace
-        Whether a table of that name is dropped first.
+        Whether to drop a table of that name first.
     """
     sql = find_dialect(dialect)
     name = sql.table(means, "means")

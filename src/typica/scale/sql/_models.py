@@ -1,4 +1,4 @@
-"""What a fitted detector is to SQL: a table with a vector for each class, and a rule."""
+"""What SQL needs from a fitted detector: a table with a vector for each class, and a rule."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Model:
     """How rows are scored.
 
     rule: what a row's similarity s to a class is: the cosine; minus half the squared distance,
-    along `axes`; or the logit, which is the row itself where there are no `means`. score: makes the
-    score of s and its largest, top. known: whether `means` holds the vectors, or a fit in SQL does.
+    along `axes`; or the logit, which is the row itself if there are no `means`. score: makes the
+    score from s and its largest, top. known: whether `means` holds the vectors, not a fit in SQL.
     threshold: one for all classes.
     """
 
@@ -53,13 +53,13 @@ class Model:
 
 
 def model_of(detector: Any) -> Model:
-    """Return what SQL needs of a fitted detector; of the name "ctm", for means fitted in SQL."""
+    """Return what SQL needs from a fitted detector, or from "ctm", for means fitted in SQL."""
     if isinstance(detector, str):
         return _fitted_in_sql(detector)
     kind = getattr(detector, "kind", None)
     if is_pipeline(detector) or kind not in _MODELS:
         raise InputError(
-            f"{type(detector).__name__} is not written as SQL; pass one of "
+            f"{type(detector).__name__} cannot be written as SQL; pass one of "
             f"{', '.join(_MODELS)}, or score with Dask, Ray or Spark, which run any detector."
         )
     detector._check_fitted()
@@ -111,11 +111,11 @@ def _of_classes(
 
 
 def _threshold(detector: Detector) -> float | None:
-    """Return the one threshold of a detector that SQL compares with, where it has one."""
+    """Return the one threshold of a detector that SQL compares with, if it has one."""
     calibration = detector.current_calibration()
     if calibration is not None and calibration.by_class:
         raise InputError(
-            "calibrated by classes that are not known of bare logits; "
+            "the detector is calibrated by class, and the classes of bare logits are not known; "
             "pass a detector with a head, or calibrate it without by_class."
         )
     try:
@@ -125,7 +125,7 @@ def _threshold(detector: Detector) -> float | None:
 
 
 def _thresholds(detector: Detector, classes: AnyArray) -> Floats | None:
-    """Return the thresholds that the table in SQL holds, where classes have their own."""
+    """Return the thresholds that the table in SQL holds, if classes have their own."""
     calibration = detector.current_calibration()
     if calibration is None or not calibration.by_class:
         return None

@@ -1,8 +1,8 @@
 """Names and texts in SQL, so that none of them can end its quotes.
 
-A text that is more than letters, digits and a few marks is written in hexadecimal: no setting of a
-server (backslashes), no client (`;`, `:name`) and no template (`${name}`) then reads anything into
-it. A name has no such form; what cannot be written safely between quotes is refused.
+A text with more than letters, digits and a few marks is written in hexadecimal, so that no server
+setting (backslashes), no client (`;`, `:name`) and no template (`${name}`) misreads it. A name has
+no such form; one that cannot be written safely between quotes is refused.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def hexadecimal(text: str) -> str:
 
 
 def check_name(name: object, what: str, longest: int | None = None) -> str:
-    """Return the name of a table or column; refuse what no quotes can hold.
+    """Return the name of a table or column; refuse one that cannot be quoted.
 
-    longest: bytes that a server keeps of a name, where it cuts off the rest.
+    longest: how many bytes of a name a server keeps, if it cuts off the rest.
     """
     if not isinstance(name, str) or not name:
         raise InputError(f"{what} {name!r} is not a name; pass a text.")
@@ -54,7 +54,7 @@ def check_name(name: object, what: str, longest: int | None = None) -> str:
 def parts_of(name: str | Sequence[str], what: str) -> list[str]:
     """Return the parts of a table's name: catalogue, schema and table, as far as they are given.
 
-    A text is cut at its dots, but for those between double quotes; a sequence is taken as it is.
+    A text is split at its dots, except between double quotes; a sequence is used as it is.
 
     >>> parts_of("main.rows", "table"), parts_of('"a.b".rows', "table"), parts_of(["a.b"], "table")
     (['main', 'rows'], ['a.b', 'rows'], ['a.b'])
@@ -75,6 +75,6 @@ def parts_of(name: str | Sequence[str], what: str) -> list[str]:
     if len(parts) > 3:
         raise InputError(
             f"{what} {name!r} has {len(parts)} parts; pass at most catalogue.schema.table, "
-            "with double quotes about a part that has a dot."
+            "with double quotes around a part that has a dot."
         )
     return [check_name(part, what) for part in parts]

@@ -40,17 +40,17 @@ def score_sql(
     dialect
         "duckdb", "spark" or "postgres".
     table, features
-        What is scored: a table or view and its column, an array of numbers. A name may be
-        "schema.table"; double quotes about a part, or a sequence of parts, keep its dots.
+        What to score: a table or view and its column, an array of numbers. A name may be
+        "schema.table"; double quotes around a part, or a sequence of parts, keep its dots.
     id_columns
-        The columns that are passed through.
+        The columns to pass through.
     means
         The table that the statements of `setup` make for the vectors of the classes; for
         Mahalanobis another one, with "_axes" after its name, holds the axes.
     view
         Make the query a view of this name.
     replace
-        Whether tables and views of these names are dropped first.
+        Whether to drop tables and views of these names first.
 
     >>> import numpy as np, typica
     >>> detector = typica.CTM().fit(np.eye(20) + 1.0, np.arange(20) % 2)
@@ -81,7 +81,7 @@ class Names(NamedTuple):
 
     @classmethod
     def of(cls, sql: Dialect, means: Name) -> Names:
-        """Return the tables' names by that of the first."""
+        """Return the tables' names, made from that of the first."""
         *before, last = parts_of(means, "means")
         axes = [*before, f"{last}_axes"]
         return cls(sql.table([*before, last], "means"), sql.table(axes, "means"))
@@ -121,7 +121,7 @@ class Scoring:
         self._model = model
         self._names = names
         self._steps = Steps(sql)
-        self._classes: str | None = None  # what a step joins to have the rows of the model
+        self._classes: str | None = None  # what a step joins to get the rows of the model
 
     def query(self, table: str, features: str, id_columns: list[str]) -> str:
         """Return the query for a column of a table."""
@@ -140,7 +140,7 @@ class Scoring:
         return steps.finish(*shown, *self._verdict(), join=self._classes)
 
     def _check(self) -> None:
-        """Let the SQL tell which rows can be scored, and put zeros in place of the others."""
+        """Let the SQL find which rows can be scored, and replace the others with zeros."""
         sql, width = self._sql, self._width()
         usable = f"{sql.width('z')} = {width} AND {sql.finite('z')} = {width}"
         self._steps.then("typica_checked", "z", f"{usable} AS usable")
@@ -158,7 +158,7 @@ class Scoring:
         return f"greatest({sql.width('z')}, 1)"
 
     def _gather(self) -> None:
-        """Put the rows of the model beside the steps, where the dialect gathers them."""
+        """Put the rows of the model beside the steps, if the dialect gathers them."""
         if not self._model.has_table:
             return
         columns = ["class", "vector"]

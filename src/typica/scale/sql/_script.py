@@ -14,10 +14,9 @@ _BYTES = 1 << 20  # of one INSERT, about
 
 @dataclass(frozen=True)
 class Script:
-    """Statements for one dialect.
+    """Statements for one dialect; as text, each ends in a semicolon.
 
-    setup: make the tables that the query reads; run them once, in order. query: the rest. As text
-    it is all of them, each with a semicolon.
+    setup: make the tables that the query reads; run them once, in order. query: the last one.
     """
 
     dialect: str
