@@ -223,6 +223,12 @@ class Calibrated(Provisional):
         made.add(check_scores(scored.scores), scored.classes, source)
         return self._decide_by(made, Z)
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a threshold that others gave is void then."""
+        super().set_params(**params)
+        self._drop_stale_decisions()
+        return self
+
     def __copy__(self) -> Self:
         """Return a copy with a calibration of its own, to which more rows may come."""
         made = type(self).__new__(type(self))
