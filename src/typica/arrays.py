@@ -305,9 +305,9 @@ def map_rows(
     """Apply `kernel`, which makes a value of each row of a block, to the rows of `Z` by blocks.
 
     Each block is converted to its working dtype and checked to be finite while it is in the cache,
-    so that input of any size needs memory for one block alone. `width`: the most numbers that the
-    kernel makes per row. `nan_passes`: the kernel makes a row that is not finite into a value that
-    is not, so that looking at the values saves looking at the rows.
+    so that input of any size needs memory for only one block. `width`: the most numbers that the
+    kernel makes per row. `nan_passes`: a row that is not finite gives a value that is not finite,
+    so that it is enough to look at the values.
     """
     if is_traced(Z):
         return kernel(as_floating(Z))

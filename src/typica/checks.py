@@ -24,9 +24,15 @@ from typica.written_numbers import exact, meant_decimal
 class Parameter:
     """What a parameter may be.
 
-    accepts: tells good values from others; meaning: completes "it is ..."; complaint: the message
-    about another value, with the fields name, value, kind (its type's name) and given (name and
-    value as the caller wrote them).
+    Parameters
+    ----------
+    accepts
+        Whether a value is good.
+    meaning
+        Completes "it is ...".
+    complaint
+        The message about a bad value, with the fields name, value, kind (the name of its type) and
+        given (name and value as the caller wrote them).
 
     >>> even = Parameter(lambda v: v % 2 == 0, "an even number", "{name}={value!r} is odd; pass 2.")
     >>> even.describe(), even.parse("4")

@@ -52,8 +52,15 @@ class Null(NamedTuple):
 def combine_p_values(p_values: Any, how: str = "twice_mean", known: Any = None) -> Floats:
     """Return one p-value per row of p_values (n, m).
 
-    how: one of `COMBINATIONS`. known: p-values (k, m) of known inputs, by which Fisher's and
-    Stouffer's are corrected for dependence.
+    Parameters
+    ----------
+    p_values
+        m p-values of each of n inputs, (n, m).
+    how
+        One of `COMBINATIONS`.
+    known
+        p-values (k, m) of known inputs, by which Fisher's and Stouffer's are corrected for
+        dependence.
 
     >>> P = [[0.04, 0.03, 0.5], [0.9, 0.2, 0.6]]
     >>> for how in COMBINATIONS:

@@ -52,13 +52,36 @@ class Neighbour(NamedTuple):
 class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
 
-    `percentile` is the share (in percent) of calibration inputs that scored no higher, `below` that
-    of those which scored lower. `nearest` is the class that matches best, with its similarity;
-    `margin` is by how much it beats the `runner_up`. `contributions` are the features that add most
-    to the distance from the nearest class, the largest first. `terms` are what a score is the sum
-    of, where a detector adds up several. `p_value` comes with a calibration; `neighbours`, the
-    nearest known inputs, and `examples`, their rows, come with `bank=`. `file` is the image's name,
-    where it is an image. What a detector cannot tell is None or empty.
+    What a detector cannot tell is None or empty.
+
+    Attributes
+    ----------
+    score
+        Higher = more typical.
+    typical
+        Whether the input is accepted.
+    threshold
+        The score at or above which an input is accepted.
+    percentile, below
+        The share (in percent) of calibration inputs that scored no higher, and that scored lower.
+    nearest, similarity
+        The class that matches best, and how well.
+    runner_up, runner_up_similarity
+        The class that matches second best, and how well.
+    margin
+        By how much the nearest class beats the runner-up.
+    contributions
+        The features that add most to the distance from the nearest class, the largest first.
+    p_value
+        The conformal p-value, once there is a calibration.
+    examples, neighbours
+        The rows of the nearest known inputs, and these inputs; they come with `bank=`.
+    note
+        What else the detector has to say.
+    terms
+        What the score is the sum of, where a detector adds up several terms.
+    file
+        The name of the image, if it is one.
     """
 
     score: float

@@ -51,10 +51,22 @@ class GroupVerdict(NamedTuple):
 class GroupVerdicts:
     """The verdicts on groups of rows, as columns of arrays, in the order in which groups come.
 
-    group (g,): their names. typical (g,): whether no row of it is rejected. p_value (g,): Simes'
-    p-value of its rows. rows (g,): how many there are. atypical (g,): how many of them are
-    rejected. strangest (g,): which row has the smallest p-value, and of such the smallest score.
-    level: what p-values were compared with.
+    Attributes
+    ----------
+    group
+        Names of the groups (g,).
+    typical
+        Whether no row of the group is rejected (g,).
+    p_value
+        Simes' p-value of its rows (g,).
+    rows
+        How many rows it has (g,).
+    atypical
+        How many of them are rejected (g,).
+    strangest
+        Which row has the smallest p-value (g,), and among equal ones the smallest score.
+    level
+        What the p-values were compared with.
 
     >>> p, ids = np.array([0.01, 0.6, 0.04, 0.5]), ["a", "a", "b", "b"]
     >>> found = judge_groups(p, p, ids, alpha=0.05)
@@ -133,8 +145,16 @@ def judge_groups(
 ) -> Grouped:
     """Return which rows are typical, and the verdicts on the groups that they belong to.
 
-    groups: the group of each row. alpha: the false-alarm rate of a group; or fdr: the share of
-    groups that are rejected wrongly, among those rejected.
+    Parameters
+    ----------
+    p_values, scores
+        Of each row.
+    groups
+        The group of each row.
+    alpha
+        The false-alarm rate of a group.
+    fdr
+        In place of alpha: the share of the rejected groups that may be rejected wrongly.
     """
     names, codes = named_groups(groups, len(p_values))
     order = np.lexsort((scores, p_values, codes))

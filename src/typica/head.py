@@ -30,9 +30,15 @@ from typica.store import State, storable
 class Head:
     """The last linear layer, with the class names that tie its logits to labels.
 
-    weight: (C, m); bias: (C,), zero if None; classes: C distinct integers or strings, 0 ... C-1 if
-    None. One row w with two names, as scikit-learn has it of two classes, stands for -w/2 and w/2,
-    which give the same probabilities.
+    Parameters
+    ----------
+    weight
+        (C, m). One row w with two names, as scikit-learn has it for two classes, stands for -w/2
+        and w/2, which give the same probabilities.
+    bias
+        (C,), zero if None.
+    classes
+        C distinct integers or strings, 0 ... C-1 if None.
 
     >>> head = Head(np.eye(2), classes=["cat", "dog"])
     >>> head

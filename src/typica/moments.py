@@ -34,7 +34,10 @@ _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of 
 class Moments:
     """Count, mean and, if asked, tied within-class scatter of every class.
 
-    scatter: also gather Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m).
+    Parameters
+    ----------
+    scatter
+        Also gather Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m).
 
     >>> Z = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
     >>> moments = Moments(scatter=True).add(Z, ["cat", "cat", "dog"])

@@ -44,11 +44,25 @@ class _FrozenList(list[Any]):
 class Origin:
     """The network that made features: enough to make those of another image, or to refuse others.
 
-    model: its name, file name or `package.module:function`. weights: the fingerprint of its
-    weights. layer: the layer whose output the features are, None for the input of the head; of
-    several layers, the last. reduce: how maps became rows. transform: the preprocessing of images,
-    as JSON values. head: the layer that was named as the head, where one was. code: the SHA-256 of
-    the function's module. model_file, weights_file: where they lay, where they are files.
+    Parameters
+    ----------
+    model
+        Its name, file name or `package.module:function`.
+    weights
+        The fingerprint of its weights.
+    layer
+        The layer whose output the features are, None for the input of the head; of several layers,
+        the last.
+    reduce
+        How maps became rows.
+    transform
+        The preprocessing of images, as JSON values.
+    head
+        The layer that was named as the head, if one was.
+    code
+        The SHA-256 of the module of the function, if the model is one.
+    model_file, weights_file
+        Where these were, if they are files.
 
     >>> origin = Origin("densenet-bc-100", "5f1c", None, "mean", {"resize": 32, "crop": 32})
     >>> Origin.from_dict(origin.to_dict()) == origin

@@ -19,10 +19,16 @@ class Watcher(Protocol):
     """What shows work: give one to `watched_by`."""
 
     def begin(self, what: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        """Show work until the block ends; what is yielded is called with each number that is done.
+        """Show work until the block ends; call what it yields with each number that is done.
 
-        total: how many there will be, if that is known. unit: what its speed is told in, such as
-        images/s; empty where a speed says nothing.
+        Parameters
+        ----------
+        what
+            The name of the work.
+        total
+            How many there will be, if that is known.
+        unit
+            Of the speed, such as images/s; empty where a speed says nothing.
         """
 
     def note(self, text: str) -> None:

@@ -9,12 +9,33 @@ from dataclasses import dataclass
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    reads: features, logits, or layers (features of several side by side). gives: what a rectifier
-    makes of features, these or logits. uses_head: a head is used if given. keeps_rows: it holds
-    training rows, and so does its file: to compare with when it scores, or to go on fitting.
-    tolerance: how far results may stray from a float64 reference, relative to their scale,
-    (float32, float64). The last four are for people: costs in n rows, m features, C classes, N
-    training rows.
+    Parameters
+    ----------
+    needs_head, uses_head
+        Whether it cannot work without a head, and whether it uses one if given.
+    needs_labels, uses_labels
+        Whether `fit` needs labels, and whether it uses them if given.
+    needs_fit
+        Whether it must be fitted before it can score.
+    reads
+        "features", "logits", or "layers" (features of several layers side by side).
+    gives
+        What a rectifier makes of features: "features" or "logits".
+    differentiable
+        Whether gradients of the score with respect to the input are of use.
+    keeps_rows
+        Whether it, and its file, hold training rows: to compare with, or to go on fitting.
+    mergeable
+        Whether `partial_fit` and `merge` give what one `fit` on all the data gives.
+    saveable
+        Whether `save` can write it to a file.
+    tolerance
+        How far results may be from a float64 reference, relative to their scale: (float32,
+        float64).
+    fit_cost, score_cost, memory
+        Costs in n rows, m features, C classes and N training rows, for people to read.
+    reference
+        The paper, for people to read.
     """
 
     needs_head: bool = False

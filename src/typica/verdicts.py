@@ -37,7 +37,7 @@ OF_ALL = ("groups", "rule")  # what tells of all inputs, not of each
 
 
 class Verdict(NamedTuple):
-    """The verdict on one input; None where the detector cannot tell."""
+    """The verdict on one input; see `Verdicts`. None where the detector cannot tell."""
 
     verdict: str | None
     score: float
@@ -69,15 +69,32 @@ class Rule(NamedTuple):
 class Verdicts:
     """The verdicts on n inputs, as columns of arrays; None where the detector cannot tell.
 
-    score (n,): higher = more typical. typical (n,): whether it is accepted. threshold (n,): the
-    score that decided it; None where a false discovery rate did. p_value (n,): the conformal
-    p-value. nearest, runner_up (n,): the names of the two classes that match best, with their
-    similarities; a runner-up that is not there is None, its similarity NaN. file (n,): the names of
-    the images, where the inputs are images. row (n,): which of the inputs each is on, once `sort`
-    or `only` has moved them. group (n,), groups: what each input belongs to, and the verdicts on
-    all of these, where `judge` was told; `groups` stays whole whatever becomes of the rows. rule:
-    the levels that decided; None without a calibration. index (n,): that of the data frame that was
-    judged, which `to_pandas` gives to its own.
+    Attributes
+    ----------
+    score
+        (n,), higher = more typical.
+    typical
+        Whether each input is accepted (n,).
+    threshold
+        The score that decided (n,); None where a false discovery rate did.
+    p_value
+        The conformal p-value (n,).
+    nearest, runner_up
+        The names of the two classes that match best (n,). Where there is no runner-up, it is None.
+    similarity, runner_up_similarity
+        How well these two match (n,). Where there is no runner-up, its similarity is NaN.
+    file
+        The names of the images (n,), if the inputs are images.
+    row
+        Which of the inputs each verdict is on (n,), once `sort` or `only` has moved them.
+    group
+        What each input belongs to (n,), if `judge` was given groups.
+    groups
+        The verdicts on these groups: all of them, even where only some rows are left.
+    rule
+        The levels that decided; None without a calibration.
+    index
+        The index of the data frame that was judged (n,), which `to_pandas` uses again.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts

@@ -56,12 +56,20 @@ _NAMED = 5  # groups that a warning names
 class Calibration:
     """The calibration scores by group, and the thresholds, p-values and discoveries they give.
 
-    levels: the alpha and confidence that thresholds go by. by_class: an input is compared only with
-    calibration inputs of the same group of predicted classes. groups: {class: group}; classes that
-    it lacks are groups of their own. limit: how many scores a group keeps at most. scored_by: the
-    fingerprint of the estimator whose scores these are.
+    Methods take `classes`, the predicted class of each score, or None if not calibrated by class.
 
-    Methods take `classes`, the predicted class of each score, or None where all are of one group.
+    Parameters
+    ----------
+    levels
+        The alpha and confidence of the thresholds; None is alpha=0.05.
+    by_class
+        Compare an input only with calibration inputs of the same group of predicted classes.
+    groups
+        {class: group}; a class that is not in it is a group of its own.
+    limit
+        How many scores a group keeps at most.
+    scored_by
+        The fingerprint of the estimator that made the scores.
 
     >>> calibration = Calibration(Levels.of(alpha=0.1))
     >>> calibration.add(np.arange(1.0, 100.0)).threshold
@@ -98,7 +106,16 @@ class Calibration:
     def add(
         self, scores: Any, classes: Any = None, source: str = "", start: int | None = None
     ) -> Self:
-        """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
+        """Take in a batch of scores.
+
+        Parameters
+        ----------
+        scores, classes
+            One score and, if calibrated by class, one predicted class per row.
+        source, start
+            The name of the data, and the number of its first row here; None continues after the
+            rows that were added before.
+        """
         scores, classes = self._checked(scores, classes)
         optional(count(0)).check("start", start)
         source = source_name(source)
@@ -287,7 +304,19 @@ class Calibration:
         method: Literal["bh", "storey"] = "bh",
         lam: Level = 0.5,
     ) -> NDArray[np.bool_]:
-        """Return True for the scores out of distribution, of which a share `fdr` may be wrong."""
+        """Return True for the scores out of distribution, of which a share `fdr` may be wrong.
+
+        Parameters
+        ----------
+        scores, classes
+            One score and, if calibrated by class, one predicted class per row.
+        fdr
+            The false discovery rate.
+        method
+            "bh" or "storey"; see `typica.fdr`.
+        lam
+            Of "storey" only; rounded down to a value that p-values can have.
+        """
         if method not in ("bh", "storey"):
             raise InputError(f"method={method!r}; pass 'bh' or 'storey'.")
         if method == "storey" and self.by_class:

@@ -39,15 +39,21 @@ def calibrate(
 
     Parameters
     ----------
-    estimator : a fitted detector, or a fitted Pipeline that ends in one; it is changed and
-        returned.
-    X : held-out inputs, which `fit` has not seen.
-    alpha : the false-alarm rate, 0.05 if neither it nor tpr is given.
-    tpr : 1 - alpha, in its place.
-    confidence : with that probability over the draw of X, the false-alarm rate of this very
-        estimator is at most alpha.
-    by_class : whether an input is compared only with those of the same predicted class.
-    groups, predicted, source : as `Detector.calibrate` takes them.
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one; it is changed and returned.
+    X
+        Held-out inputs, which `fit` has not seen.
+    alpha
+        The false-alarm rate, 0.05 if neither it nor tpr is given.
+    tpr
+        1 - alpha, in its place.
+    confidence
+        With this probability over the draw of X, the false-alarm rate of this very estimator is at
+        most alpha.
+    by_class
+        Compare an input only with those of the same predicted class.
+    groups, predicted, source
+        As `Detector.calibrate` takes them.
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline
@@ -86,7 +92,20 @@ def partial_calibrate(
     predicted: Any = None,
     source: str = "",
 ) -> E:
-    """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
+    """Take in one more batch of held-out inputs.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one; it is changed and returned.
+    X
+        Held-out inputs, which `fit` has not seen.
+    alpha, tpr, confidence, by_class, groups
+        As `calibrate` takes them, with the first batch only. Rare classes are not joined unless
+        `groups` says so, because the length of a stream is not known.
+    predicted, source
+        As `Detector.calibrate` takes them.
+    """
     detector = final_detector(estimator)
     begun = detector.current_calibration()
     detector.partial_calibrate(
@@ -114,7 +133,17 @@ def _known_as_its_own(estimator: E) -> E:
 def begin_calibration(
     estimator: Estimator, n: int | None = None, **options: Unpack[CalibrationOptions]
 ) -> Calibration:
-    """Return a calibration without scores; see `Detector.begin_calibration`."""
+    """Return a calibration without scores, for `add_scores` to fill part by part.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
+    n
+        How many rows there will be, if known; see `Detector.begin_calibration`.
+    options
+        alpha, tpr, confidence, by_class and groups, as `calibrate` takes them.
+    """
     begun = final_detector(estimator).begin_calibration(n, **options)
     begun.scored_by = fingerprint(estimator)
     return begun
@@ -124,7 +153,19 @@ def begin_calibration(
 def add_scores(
     estimator: Estimator, calibration: Calibration, X: Any, **options: Any
 ) -> Calibration:
-    """Add the scores of held-out rows to a calibration; see `Detector.add_scores`."""
+    """Add the scores of held-out inputs X to a calibration, which is changed and returned.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
+    calibration
+        What `begin_calibration` returned for this estimator.
+    X
+        Held-out inputs, which `fit` has not seen.
+    options
+        predicted, source and start, as `Detector.add_scores` takes them.
+    """
     rows = detector_input(estimator, X)
     return final_detector(estimator).add_scores(calibration, rows, **options)
 

@@ -25,7 +25,21 @@ def p_values(
     seed: Any = None,
     predicted: Any = None,
 ) -> Array:
-    """Return the p-values of the rows of X by a detector or a Pipeline; see `Detector.p_values`."""
+    """Return the p-value of each row of X: how typical it is; see `Detector.p_values`.
+
+    Parameters
+    ----------
+    estimator
+        A calibrated detector, or a Pipeline that ends in one.
+    X
+        Inputs of the estimator.
+    randomised
+        Break ties at random, so that P(p <= alpha) = alpha exactly.
+    seed
+        Of these random numbers.
+    predicted
+        If calibrated by class: the class predicted for each row; `classify(X)` if None.
+    """
     return final_detector(estimator).p_values(
         detector_input(estimator, X), randomised=randomised, seed=seed, predicted=predicted
     )
@@ -41,9 +55,25 @@ def discoveries(
     lam: Level = 0.5,
     predicted: Any = None,
 ) -> NDArray[np.bool_]:
-    """Return True for rows out of distribution, by a false discovery rate.
+    """Return True for rows out of distribution, of which a share `fdr` may be wrong on average.
 
-    See `Detector.discoveries`.
+    The calibration rows and the in-distribution rows of X must be independent and identically
+    distributed.
+
+    Parameters
+    ----------
+    estimator
+        A calibrated detector, or a Pipeline that ends in one.
+    X
+        Inputs of the estimator, judged together.
+    fdr
+        The false discovery rate.
+    method
+        "bh" or "storey"; see `typica.fdr`.
+    lam
+        Of "storey" only.
+    predicted
+        If calibrated by class: the class predicted for each row; `classify(X)` if None.
     """
     return final_detector(estimator).discoveries(
         detector_input(estimator, X), fdr=fdr, method=method, lam=lam, predicted=predicted
@@ -64,10 +94,25 @@ def judge(
 ) -> Verdicts:
     """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on rows X.
 
-    alpha (or tpr = 1 - alpha), confidence: other ones than those of `calibrate`. fdr: reject by a
-    false discovery rate in place of a threshold. predicted: the classifier's classes, where it was
-    calibrated by them. groups: what each row belongs to, e.g. the image of a box (n,): the rows of
-    a group are judged together, and `groups` of the result has the verdicts on the groups.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
+    X
+        Inputs of the estimator.
+    alpha
+        The false-alarm rate, in place of the one of `calibrate`.
+    confidence
+        In place of the one of `calibrate`.
+    fdr
+        Reject by a false discovery rate in place of a threshold.
+    tpr
+        1 - alpha, in its place.
+    predicted
+        If calibrated by class: the class predicted for each row; `classify(X)` if None.
+    groups
+        What each row belongs to (n,), e.g. the image of a box: the rows of a group are judged
+        together, and `groups` of the result has the verdicts on the groups.
 
     >>> import numpy as np, typica
     >>> rng = np.random.default_rng(0)
@@ -104,10 +149,21 @@ def explain(
     confidence: Level | None = None,
     predicted: Any = None,
 ) -> list[Explanation]:
-    """Explain the decision on each row of X; see `Detector.explain`.
+    """Say for each row of X why it is accepted or rejected.
 
-    Of a Pipeline that was fitted on a data frame, features are named as the steps before the
-    detector name them.
+    If a Pipeline was fitted on a data frame, features have the names that the steps before the
+    detector give them.
+
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
+    X
+        Inputs of the estimator.
+    bank
+        Known inputs, of which each explanation names the nearest; see `Detector.explain`.
+    alpha, tpr, confidence, predicted
+        As `judge` takes them.
     """
     found = final_detector(estimator).explain(
         detector_input(estimator, X),

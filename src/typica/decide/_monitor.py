@@ -63,11 +63,23 @@ def _rate(rejected: NDArray[np.bool_]) -> Rate:
 class Monitor:
     """Raises an alarm when a stream is no longer exchangeable with the calibration inputs.
 
-    source: a calibrated detector or Pipeline; one that is fitted, with `held_out` inputs to
-    calibrate on; a `Calibration`; or an array of calibration scores. alpha: the probability of a
-    false alarm over all time. reject_alpha: the level at which single inputs count as rejected in
-    the rates over the last `window` inputs. cells: how many scores are kept as they are. seed: of
-    the random numbers that break ties.
+    Parameters
+    ----------
+    source
+        A calibrated detector or Pipeline; a fitted one, with `held_out`; a `Calibration`; or an
+        array of calibration scores.
+    alpha
+        The probability of a false alarm over all time.
+    held_out
+        Inputs to calibrate on, where `source` is fitted but not calibrated.
+    reject_alpha
+        The level at which single inputs count as rejected in the rates.
+    window
+        How many of the last inputs the rates are taken over.
+    cells
+        How many scores are kept as they are.
+    seed
+        Of the random numbers that break ties.
 
     >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.normal(size=1000), alpha=0.01)

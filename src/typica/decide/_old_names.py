@@ -33,8 +33,16 @@ class ConformalDetector:
     """A fitted detector or Pipeline, calibrated as it was in version 0.1.
 
     Use `calibrate`, `p_values`, `discoveries` and `judge` of the detector itself, or those of
-    `typica` for a Pipeline. max_scores: how many scores a group keeps; a uniform sample, as in
-    `Calibration`.
+    `typica` for a Pipeline.
+
+    Parameters
+    ----------
+    detector
+        A fitted detector, or a fitted Pipeline that ends in one.
+    by_class, groups, alpha, confidence
+        As `typica.calibrate` takes them.
+    max_scores
+        How many scores a group keeps at most: a uniform sample, as in `Calibration`.
     """
 
     @border

@@ -100,19 +100,26 @@ class Calibrated(Provisional):
 
         Parameters
         ----------
-        X : held-out features (n, m), or a bank.
-        alpha : the false-alarm rate, 0.05 if neither it nor tpr is given.
-        tpr : 1 - alpha, in its place.
-        confidence : with that probability over the draw of X, the false-alarm rate of this very
-            detector is at most alpha.
-        by_class : compare a row only with rows of the same predicted class, so that all this holds
-            within each predicted class.
-        groups : {class: group} joins classes; others stand alone. None joins those that are rare in
-            training, where the detector knows (see `typica.calibration.pool_rare`). Not the groups
-            of `judge`, which say what each row belongs to.
-        predicted : the class that the classifier predicts for each row, where that is not
-            `classify(X)`.
-        source : the name of the data, e.g. its file within the data set, for merges.
+        X
+            Held-out features (n, m), or a bank.
+        alpha
+            The false-alarm rate, 0.05 if neither it nor tpr is given.
+        tpr
+            1 - alpha, in its place.
+        confidence
+            With this probability over the draw of X, the false-alarm rate of this very detector is
+            at most alpha.
+        by_class
+            Compare a row only with rows of the same predicted class, so that all this holds within
+            each predicted class.
+        groups
+            {class: group} joins classes; the others stand alone. None joins the classes that are
+            rare in training, where the detector knows them (see `typica.calibration.pool_rare`).
+            Not the groups of `judge`, which say what each row belongs to.
+        predicted
+            With by_class: the class predicted for each row; `classify(X)` if None.
+        source
+            The name of the data, e.g. its file within the data set, for merges.
         """
         levels = Levels.of(alpha, tpr, confidence)
         with _unchanged_on_error(self):
@@ -146,8 +153,13 @@ class Calibrated(Provisional):
     ) -> Calibration:
         """Return a calibration without scores, for `add_scores` to fill part by part, anywhere.
 
-        n: how many rows there will be, by which rare classes are joined; where nobody knows, only
-        `groups` joins any. The other options are those of `calibrate`.
+        Parameters
+        ----------
+        n
+            How many rows there will be, from which it follows which classes are rare and joined.
+            None where this is not known: only `groups` joins any then.
+        alpha, tpr, confidence, by_class, groups
+            As `calibrate` takes them.
         """
         levels = Levels.of(alpha, tpr, confidence)
         self._check_fitted()
@@ -169,8 +181,17 @@ class Calibrated(Provisional):
     ) -> Calibration:
         """Add the scores of held-out rows X to a calibration, which is changed and returned.
 
-        source, start: the data that the rows are of and the number of the first, by which a row is
-        known: a calibration is then the same whatever the parts that it was made of.
+        Parameters
+        ----------
+        calibration
+            What `begin_calibration` returned.
+        X
+            Held-out features (n, m), or a bank.
+        predicted
+            If calibrated by class: the class predicted for each row; `classify(X)` if None.
+        source, start
+            The name of the data, and the number of its first row in X. They identify each row, so
+            that the calibration is the same whatever parts it was made of.
         """
         scored = self._scored(self._ready(X), calibration.by_class, predicted)
         return calibration.add(check_scores(scored.scores), scored.classes, source, start)
@@ -207,9 +228,17 @@ class Calibrated(Provisional):
         predicted: Any = None,
         source: str = "",
     ) -> Self:
-        """Take in one more batch of held-out rows; the first decides how, as in `calibrate`.
+        """Take in one more batch of held-out rows.
 
-        The length of a stream is not known: only `groups` says which classes are joined.
+        Parameters
+        ----------
+        X
+            Held-out features (n, m), or a bank.
+        alpha, tpr, confidence, by_class, groups
+            As `calibrate` takes them, with the first batch only. Rare classes are not joined
+            unless `groups` says so, because the length of a stream is not known.
+        predicted, source
+            As `calibrate` takes them.
         """
         Z = self._ready(X)  # without what is stale
         made = getattr(self, "calibration_", None)

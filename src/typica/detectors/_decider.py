@@ -48,12 +48,21 @@ class Decider(Calibrated):
     def p_values(
         self, X: Any, *, randomised: bool = False, seed: Any = None, predicted: Any = None
     ) -> Array:
-        """Return the p-value of each row: how typical it is, 1 / (n + 1) at the least.
+        """Return the p-value of each row: how typical it is, at least 1 / (n + 1).
 
         In float64; a tensor where X is one, on its device.
 
-        randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <=
-        alpha) = alpha exactly, ties or not.
+        Parameters
+        ----------
+        X
+            Features (n, m), or a bank.
+        randomised
+            Return (#{<} + U (1 + #{=})) / (n + 1) with a uniform U, so that P(p <= alpha) = alpha
+            exactly, ties or not.
+        seed
+            Of the random numbers U.
+        predicted
+            If calibrated by class: the class predicted for each row; `classify(X)` if None.
         """
         Z = self._ready(X)
         calibration = self._calibrated()
@@ -74,8 +83,21 @@ class Decider(Calibrated):
     ) -> NDArray[np.bool_]:
         """Return True for rows out of distribution, of which a share `fdr` may be wrong on average.
 
-        method: "bh" or "storey" (with `lam`), see `typica.fdr`. The calibration rows and the
-        in-distribution rows of X must be independent and alike distributed.
+        The calibration rows and the in-distribution rows of X must be independent and identically
+        distributed.
+
+        Parameters
+        ----------
+        X
+            Features (n, m), or a bank, judged together.
+        fdr
+            The false discovery rate.
+        method
+            "bh" or "storey"; see `typica.fdr`.
+        lam
+            Of "storey" only.
+        predicted
+            If calibrated by class: the class predicted for each row; `classify(X)` if None.
         """
         Z = self._ready(X)
         calibration = self._calibrated()
@@ -97,12 +119,25 @@ class Decider(Calibrated):
     ) -> Verdicts:
         """Return the verdict on each row, with score, p-value and nearest classes, in one pass.
 
-        alpha (or tpr = 1 - alpha), confidence: in place of those of `calibrate`; one alone leaves
-        the other as it is.
-        fdr: reject what `discoveries` names, a share `fdr` of it wrong on average.
-        groups: what each row belongs to (n,), e.g. the image of a box; the verdicts on these are
-        in `groups` of the result. alpha, or fdr, is then that of a group, and the rows of a group
-        are judged together: see `typica.groups`. Not the groups of `calibrate`, which join classes.
+        Parameters
+        ----------
+        X
+            Features (n, m), or a bank.
+        alpha
+            The false-alarm rate, in place of the one of `calibrate`.
+        tpr
+            1 - alpha, in its place.
+        confidence
+            In place of the one of `calibrate`. If only one of alpha and confidence is given, the
+            other stays as it was calibrated.
+        fdr
+            Reject what `discoveries` names, of which a share `fdr` is wrong on average.
+        predicted
+            If calibrated by class: the class predicted for each row; `classify(X)` if None.
+        groups
+            What each row belongs to (n,), e.g. the image of a box. The rows of a group are judged
+            together, alpha or fdr is that of a group, and `groups` of the result has the verdicts
+            on the groups: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
         asked = [level for level in (alpha, tpr, confidence) if level is not None]
         if fdr is not None and asked:

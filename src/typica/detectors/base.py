@@ -104,10 +104,17 @@ class Detector(OutlierMixin, Decider):
         predicted: Any = None,
         bank: Any = None,
     ) -> list[Explanation]:
-        """Say for each row why it is accepted or rejected; alpha, tpr, confidence as in `judge`.
+        """Say for each row why it is accepted or rejected.
 
-        bank: known inputs, e.g. those held out: each explanation then names the nearest of them, by
-        cosine, with their labels and files where it is a bank.
+        Parameters
+        ----------
+        X
+            Features (n, m), or a bank.
+        alpha, tpr, confidence, predicted
+            As `judge` takes them.
+        bank
+            Known inputs, e.g. the held-out ones: features or a bank. Each explanation then names
+            the nearest of them by cosine, with their labels and files if it is a bank.
         """
         Z = as_floating(to_numpy(self._ready(X)))
         rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name

@@ -45,11 +45,18 @@ from typica.tags import Tags
 class CTM(LearnsClassMeans, CosineDetector):
     """Class Typical Matching.
 
-    head: the classifier's last layer; only needed for `correct_only`. If given, every class of the
-    head must occur in the training data. correct_only: average only the training rows that the head
-    classifies correctly. Without labels all rows count as one class, and the score is the cosine to
-    their common mean. index: "hnsw" or "ivf" searches the class means approximately, by faiss; the
-    index is built from the means when it is first needed, and is not a part of the file.
+    Without labels all rows count as one class, and the score is the cosine to their common mean.
+
+    Parameters
+    ----------
+    head
+        The classifier's last layer; only needed for `correct_only`. If given, every class of the
+        head must occur in the training data.
+    correct_only
+        Average only the training rows that the head classifies correctly.
+    index
+        "hnsw" or "ivf" searches the class means approximately, by faiss; the index is built from
+        the means when it is first needed, and is not part of the file.
 
     >>> import numpy as np
     >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)

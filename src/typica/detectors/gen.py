@@ -50,7 +50,14 @@ def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100)
 class GEN(LogitDetector):
     """Negative generalized entropy of the `top_m` largest probabilities; ready without `fit`.
 
-    gamma: above 0 and at most 1, where the sum is concave and so an entropy.
+    Parameters
+    ----------
+    head
+        The classifier's last layer; None takes logits as input.
+    gamma
+        Above 0 and at most 1, where the sum is concave and so an entropy.
+    top_m
+        How many of the largest probabilities count.
 
     >>> import numpy as np
     >>> GEN(gamma=0.5).score_samples(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]))

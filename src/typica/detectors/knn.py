@@ -58,15 +58,24 @@ FARTHEST = 2.0
 class KNN(RowsDetector):
     """Distance to the k-th nearest training feature.
 
-    subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses
-    the sample. index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for
-    millions of rows; "ivfpq" keeps codes of some 34 bytes in place of the rows, for tens of
-    millions. Zero features have no direction: they count as 2 away, the farthest there is, from
-    everything. The rows keep the precision of the training features, and so does the comparison: if
-    either side is float32, both are rounded to it.
+    Zero features have no direction: their distance from everything counts as 2, the largest there
+    is. The rows keep the precision of the training features, and so does the comparison: if either
+    side is float32, both are rounded to it.
 
-    What "ivfpq" codes by is learnt from the first batch, or beforehand by `train_index`; such
-    detectors merge where they code by the same.
+    The codes of "ivfpq" are learnt from the first batch, or beforehand by `train_index`; such
+    detectors merge if their codes are the same.
+
+    Parameters
+    ----------
+    k
+        Which of the nearest training rows the distance is to.
+    subsample
+        Keep only a random sample, a share (float) or a number (int) of rows.
+    seed
+        Chooses the sample.
+    index
+        "faiss" searches approximately, in the nearest of about sqrt(N) cells, for millions of rows;
+        "ivfpq" keeps codes of some 34 bytes in place of the rows, for tens of millions.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
     >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, 0.0]])).round(4)

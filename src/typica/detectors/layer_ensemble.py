@@ -85,11 +85,22 @@ LAYERS = optional(
 class LayerEnsemble(Combination):
     """One detector per layer, their scores made one.
 
-    detector: unfitted; a copy of it is fitted on each layer. None: Mahalanobis. A dict by the names
-    of layers gives each its own. layers: which to read, and in which order; None reads all that
-    `fit` is given. combine: how the scores become one.
+    Parameters
+    ----------
+    detector
+        Unfitted; a copy of it is fitted on each layer. A dict by the names of layers gives each
+        its own. None is Mahalanobis.
+    layers
+        Which to read, and in which order; None reads all that `fit` is given.
+    combine
+        How the scores become one.
 
-    layers_, widths_: the layers that were fitted, and how many columns of a row belong to each.
+    Attributes
+    ----------
+    layers_
+        The layers that were fitted.
+    widths_
+        How many columns of a row belong to each.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(300) % 2

@@ -25,9 +25,17 @@ from typica.tags import Tags
 class LOF(RowsDetector):
     """Local outlier factor, by scikit-learn.
 
-    k: how many neighbours, not counting the row itself; where there are fewer, scikit-learn takes
-    them all and warns. subsample: fit on a random sample only, a share (float) or a number (int) of
-    rows; seed: chooses it. What is stored is the training rows; `load` fits again.
+    The file holds the training rows; `load` fits again.
+
+    Parameters
+    ----------
+    k
+        How many neighbours, not counting the row itself; if there are fewer, scikit-learn takes
+        them all and warns.
+    subsample
+        Fit only on a random sample, a share (float) or a number (int) of rows.
+    seed
+        Chooses the sample.
 
     >>> import numpy as np
     >>> train = np.arange(20.0)[:, None]

@@ -79,8 +79,17 @@ def places(S: Array, bins: int) -> Array:
 class NAC(HeadedDetector):
     """Neuron activation coverage of the last layer.
 
-    alpha: steepness of the states, which must suit the scale of the features: where all states
-    fall in one bin the score says nothing. bins: M; enough: the O of the formula.
+    Parameters
+    ----------
+    head
+        The classifier's last layer.
+    alpha
+        Steepness of the states, which must suit the scale of the features: if all states fall in
+        one bin, the score says nothing.
+    bins
+        M in the formula.
+    enough
+        O in the formula: how many training rows make a state covered.
 
     >>> train = np.array([[4.0, 0.0], [0.0, 4.0]] * 50)
     >>> detector = NAC(Head(np.eye(2))).fit(train)

@@ -39,9 +39,17 @@ SHARE = 0.9  # of the variance, that the subspace holds by default
 class NECO(ClassesOfHead, ScatterDetector):
     """Share of a feature in the principal subspace, times the largest logit if there is a head.
 
-    dim: of the subspace; None: as few directions as hold 90 % of the variance, but not all.
-    standardise: bring every feature to mean 0 and variance 1 first; one that is constant in
-    training keeps its scale. A row at the mean of all scores 0.
+    A row that equals the mean of all training rows scores 0.
+
+    Parameters
+    ----------
+    head
+        The classifier's last layer; None leaves out the logit.
+    dim
+        Of the subspace; None takes as few directions as hold 90 % of the variance, but not all.
+    standardise
+        Bring every feature to mean 0 and variance 1 first; one that is constant in training keeps
+        its scale.
 
     >>> train = np.array([[4.0, 0.1], [-4.0, 0.2], [4.0, 0.0], [-4.0, -0.3]] * 5)
     >>> detector = NECO(dim=1, standardise=False).fit(train)

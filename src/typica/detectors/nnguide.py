@@ -33,9 +33,18 @@ from typica.tags import Tags
 class NNGuide(HeadedDetector, RowsDetector):
     """Nearest neighbour guidance of the energy.
 
-    subsample: how many training rows are kept, as a share (float) or a number (int), or None for
-    all of them; seed: chooses them. A zero feature has no direction, its cosines count as 0, and so
-    does its score.
+    A zero feature has no direction: its cosines count as 0, and so does its score.
+
+    Parameters
+    ----------
+    head
+        The classifier's last layer.
+    k
+        Over how many of the nearest kept rows the mean is taken.
+    subsample
+        How many training rows are kept, as a share (float) or a number (int); None keeps all.
+    seed
+        Chooses them.
 
     >>> train = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
     >>> detector = NNGuide(Head(2 * np.eye(2)), k=2, subsample=None).fit(train)

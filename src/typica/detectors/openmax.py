@@ -146,11 +146,20 @@ def in_order_of_classes(order: Array, revised: Array) -> Array:
 class OpenMax(LogitDetector):
     """Negative probability of the unknown class.
 
-    Labels are the head's class names; with head=None the positions of the logits. tail: how many of
-    a class's largest distances are fitted (all, if it has fewer). alpha: how many of a row's
-    largest logits are revised (all, if there are fewer). distance: eucos, euclidean or cosine. A
-    class without correctly classified rows has no model, and all of its logit goes to the unknown.
-    `classify` takes the class with the largest revised logit.
+    Labels are the head's class names; with head=None the positions of the logits. A class without
+    correctly classified rows has no model, and all of its logit goes to the unknown. `classify`
+    takes the class with the largest revised logit.
+
+    Parameters
+    ----------
+    head
+        The classifier's last layer; None takes logits as input.
+    tail
+        How many of a class's largest distances are fitted (all, if it has fewer).
+    alpha
+        How many of a row's largest logits are revised (all, if there are fewer).
+    distance
+        "eucos", "euclidean" or "cosine".
 
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(200) % 2

@@ -85,12 +85,22 @@ class Negatives(NamedTuple):
 class Prototypes(LearnsClassMeans, DirectedDetector):
     """Match with prototypes of the classes: MCM, or NegLabel where there are negative ones.
 
-    positive: prototypes (C, m), one per class; ready without `fit` then. None takes the mean of
-    each class of the training rows. negative: prototypes (M, m) of what belongs to no class.
-    classes: the names of the rows of `positive`, 0 ... C-1 if None. temperature: None is 1 without
-    negative prototypes and 0.01 with them, as the authors have it. parts: how many the negative
-    prototypes are dealt into, in turn; None is one for each hundred. A row of zeros has no
-    direction: it scores 0, the least there is.
+    A row of zeros has no direction: it scores 0, the least there is.
+
+    Parameters
+    ----------
+    positive
+        Prototypes (C, m), one per class; no `fit` is needed then. None takes the mean of each class
+        of the training rows.
+    negative
+        Prototypes (M, m) of what belongs to no class.
+    classes
+        The names of the rows of `positive`, 0 ... C-1 if None.
+    temperature
+        None is 1 without negative prototypes and 0.01 with them, as the authors have it.
+    parts
+        Into how many parts the negative prototypes are dealt, in turn; None is one for each
+        hundred.
 
     >>> texts = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     >>> images = np.array([[0.9, 0.1, 0.1], [0.1, 0.2, 0.9]])

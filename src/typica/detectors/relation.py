@@ -27,9 +27,20 @@ from typica.tags import Tags
 class Relation(HeadedDetector, RowsDetector):
     """Mean relation to the training rows, in feature and prediction.
 
-    power: of a relation; cut: relations up to it count as none. subsample: how many training rows
-    are kept, as a share (float) or a number (int), or None for all of them; seed: chooses them. A
-    zero feature has no direction, its cosines count as 0.
+    A zero feature has no direction: its cosines count as 0.
+
+    Parameters
+    ----------
+    head
+        The classifier's last layer.
+    power
+        Of a relation.
+    cut
+        Relations up to this one count as 0.
+    subsample
+        How many training rows are kept, as a share (float) or a number (int); None keeps all.
+    seed
+        Chooses them.
 
     >>> train = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
     >>> detector = Relation(Head(2 * np.eye(2))).fit(train)

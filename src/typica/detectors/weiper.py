@@ -115,6 +115,23 @@ def _around(ranges: Floats, more: Floats) -> Floats:
 class WeiPer(HeadedDetector, TwoPasses):
     """Distributions of activations and of perturbed logits, against those of the training rows.
 
+    Parameters
+    ----------
+    head
+        The classifier's last layer.
+    repeats
+        How many perturbed copies of the head there are.
+    delta
+        The length of a perturbation, relative to that of the weights it is added to.
+    bins
+        Of each histogram.
+    smoothing
+        How many bins a histogram is averaged over.
+    lambda_1, lambda_2
+        The weights of the perturbed logits' divergence, and of their softmax.
+    seed
+        Draws the perturbations.
+
     >>> rng = np.random.default_rng(0)
     >>> train = np.maximum(rng.normal(size=(200, 30)), 0)
     >>> detector = WeiPer(Head(rng.normal(size=(3, 30))), bins=20, smoothing=4).fit(train)

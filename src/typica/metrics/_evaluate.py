@@ -35,15 +35,22 @@ def evaluate(
 
     Parameters
     ----------
-    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical.
-        Infinity is a legal score, NaN is not. Integers and longer floats are taken as float64.
-    alpha : share of ID that may be rejected, 0.05 if neither it nor tpr is given.
-    tpr : share of ID to accept, 1 - alpha, as the decimal that it prints as: 0.9 is nine tenths.
-    convention : what "FPR at tpr" means, one of `CONVENTIONS`.
-    bootstrap : number of resamples, 0 for no intervals; ID and OOD are drawn apart, with
+    id_scores, ood_scores
+        (n_id,) and (n_ood,) array-likes or tensors, higher = more typical. Infinity is a legal
+        score, NaN is not. Integers and longer floats are converted to float64.
+    tpr
+        The share of ID to accept, 1 - alpha, as the decimal that it prints as: 0.9 is nine tenths.
+    alpha
+        The share of ID that may be rejected, 0.05 if neither it nor tpr is given.
+    convention
+        What "FPR at tpr" means, one of `CONVENTIONS`.
+    bootstrap
+        The number of resamples, 0 for no intervals; ID and OOD are drawn separately, with
         replacement.
-    confidence : share of the resampled values in an interval; as many are left out below as above.
-    seed : the same seed gives the same intervals.
+    confidence
+        The share of the resampled values in an interval; as many are left out below as above.
+    seed
+        The same seed gives the same intervals.
 
     >>> result = evaluate([0.9, 0.8, 0.7, 0.2], [0.3, 0.1], tpr=0.75)
     >>> result.threshold, result.fpr, result.auroc
@@ -83,7 +90,18 @@ def evaluate_many(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Evaluation:
-    """Measure one detector on several OOD sets, {name: scores}, with the options of `evaluate`.
+    """Measure one detector on several OOD sets.
+
+    Parameters
+    ----------
+    detector
+        Its name, for the result.
+    id_scores
+        Scores (n_id,), higher = more typical.
+    ood_scores
+        {name of the set: scores}.
+    tpr, alpha, convention, bootstrap, confidence, seed
+        As `evaluate` takes them.
 
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0

@@ -20,13 +20,20 @@ class Result:
 
     Attributes
     ----------
-    fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
-    auroc : P(id > ood) + P(id == ood) / 2.
-    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as positive class.
-    detection_error : min over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
-    threshold : the score at or above which an input is accepted; infinite where that score is.
-    n_id, n_ood, tpr, convention : the numbers of scores, and what was asked for.
-    intervals : None, or (low, high) for each of the metrics and the threshold.
+    fpr
+        The share of OOD that is accepted where `tpr` of ID is (see `CONVENTIONS`).
+    auroc
+        P(id > ood) + P(id == ood) / 2.
+    aupr_in, aupr_out
+        Average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as the positive class.
+    detection_error
+        The minimum over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
+    threshold
+        The score at or above which an input is accepted; infinite where that score is.
+    n_id, n_ood, tpr, convention
+        The numbers of scores, and what was asked for.
+    intervals
+        None, or (low, high) for each of the metrics and the threshold.
     """
 
     fpr: float
@@ -73,7 +80,18 @@ class Result:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """The metrics of one detector on one ID set and any number of OOD sets; every command has them.
+    """The metrics of one detector on one ID set and any number of OOD sets.
+
+    Attributes
+    ----------
+    detector
+        Its name.
+    tpr, convention
+        What "FPR" means here, the same for all sets; see `CONVENTIONS`.
+    n_id
+        The number of ID scores.
+    ood
+        A `Result` for each OOD set, by name.
 
     >>> from typica.metrics import evaluate_many
     >>> evaluation = evaluate_many("ctm", [2.0, 3.0], {"near": [2.5, 0.0], "far": [1.0]})

@@ -29,7 +29,16 @@ from typica.tags import Tags
 
 @storable("random_fourier")
 class RandomFourier(NewWidth):
-    """Map directions to `width` random cosines; gamma: of the kernel; seed: draws them.
+    """Map directions to random cosines.
+
+    Parameters
+    ----------
+    gamma
+        Of the kernel.
+    width
+        How many cosines there are, M in the formula.
+    seed
+        Draws them.
 
     >>> rows = np.array([[3.0, 4.0], [6.0, 8.0], [4.0, 3.0]])
     >>> mapped = RandomFourier(width=4096).fit(rows).transform(rows)
