@@ -249,23 +249,8 @@ class Moments:
     def from_state(cls, state: State) -> Self:
         """Restore what `state` gave."""
         moments = cls(scatter=bool(state.get("scatter")))
-        sums: Any = state.get("sums")
-        C, m = sums.shape if np.ndim(sums) == 2 else (0, 0)
-        shapes = {
-            "_sums": (C, m),
-            "_shift": (C, m if state.get("scatter") or C == 0 else 1),
-            "_products": (m, m),
-        }
-        for name in [name for name, value in vars(moments).items() if value is not None]:
-            value = np.asarray(state.get(name[1:]))
-            kinds = "iuU" if name == "_classes" else "iuf"
-            is_empty = value.shape == (0,)
-            if value.shape != shapes.get(name, (C,)) or not (is_empty or value.dtype.kind in kinds):
-                raise FormatError(
-                    f"Moments.from_state: {name[1:]} is missing or does not fit; "
-                    "pass what state() gave."
-                )
-            setattr(moments, name, np.array(value))
+        for name, shape in _stored_shapes(state).items():
+            setattr(moments, f"_{name}", _stored_array(state, name, shape))
         return moments
 
     def _check_alike(self, other: "Moments") -> None:
@@ -370,6 +355,32 @@ class Moments:
         for name in _BY_CLASS:
             setattr(self, name, getattr(self, name)[present])
         return self
+
+
+def _stored_shapes(state: State) -> dict[str, tuple[int, ...]]:
+    """Return what `Moments.state` gave by name, and the shape that each array must have."""
+    scatter = bool(state.get("scatter"))
+    sums: Any = state.get("sums")
+    C, m = sums.shape if np.ndim(sums) == 2 else (0, 0)
+    shift_width = m if scatter or C == 0 else 1
+    per_class = dict.fromkeys(("classes", "counts", "squares", "samples"), (C,))
+    shapes: dict[str, tuple[int, ...]] = {**per_class, "sums": (C, m), "shift": (C, shift_width)}
+    if scatter:
+        shapes["products"] = (m, m)
+    return shapes
+
+
+def _stored_array(state: State, name: str, shape: tuple[int, ...]) -> AnyArray:
+    """Return a copy of one array of what `Moments.state` gave, or refuse it."""
+    value = np.array(state.get(name))
+    kinds = "iuU" if name == "classes" else "iuf"
+    is_empty = value.shape == (0,)
+    has_kind = is_empty or value.dtype.kind in kinds
+    if value.shape != shape or not has_kind:
+        raise FormatError(
+            f"Moments.from_state: {name} is missing or does not fit; pass what state() gave."
+        )
+    return value
 
 
 def _as_matrix(Z: Any) -> AnyArray:

@@ -155,30 +155,48 @@ def _checked_sums(
 def _block_sums(block: AnyArray, codes: Codes, n_classes: int) -> AnyArray:
     """Sum the rows of each class, (n_classes, m), at most _ROWS_PER_SUM in the block's dtype.
 
-    The product with a one-hot matrix reads the block once and in order. A class with more rows gets
-    further places behind the classes', whose sums are brought home in float64.
+    A class with more rows gets further places behind those of the classes; the sums there are added
+    to its own in float64.
     """
     if n_classes == 1:
         return _sum_of_all(block)[None, :]
     counts = np.bincount(codes, minlength=n_classes)
-    owners = codes[:0]
-    if counts.max() > _ROWS_PER_SUM:
-        order = np.argsort(codes, kind="stable")
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        rank = np.arange(codes.size) - first  # of a row within its class
-        opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)
-        owners, places = codes[order[opens]], np.empty_like(codes)
-        further = n_classes - 1 + np.cumsum(opens)
-        places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], further)
-        codes = places
-    ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
-    one_hot = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size))
+    if counts.max() <= _ROWS_PER_SUM:
+        return _sums_by_place(block, codes, n_classes)
+    places, owners = _places_of_few_rows(codes, counts)
+    sums = _sums_by_place(block, places, n_classes + owners.size)
+    whole, parts = sums[:n_classes].astype(np.float64), sums[n_classes:]
+    for owner, part in zip(owners, parts, strict=True):
+        whole[owner] += part
+    return whole
+
+
+def _sums_by_place(block: AnyArray, places: Codes, n_places: int) -> AnyArray:
+    """Sum the rows that have the same place, (n_places, m), in the block's dtype.
+
+    The product with a one-hot matrix reads the block once and in order.
+    """
+    ones = np.ones(places.size, block.dtype)
+    ends = np.arange(places.size + 1, dtype=np.int32)
+    one_hot = csc_array((ones, places, ends), shape=(n_places, places.size))
     sums: AnyArray = one_hot @ block
-    if owners.size:
-        sums, parts = sums[:n_classes].astype(np.float64), sums[n_classes:]
-        for owner, part in zip(owners, parts, strict=True):
-            sums[owner] += part
     return sums
+
+
+def _places_of_few_rows(codes: Codes, counts: NDArray[np.int64]) -> tuple[Codes, Codes]:
+    """Return a place for each row, with at most _ROWS_PER_SUM rows each.
+
+    The first rows of a class have its own place, and each further lot one behind all classes. Also
+    returns which class these further places belong to.
+    """
+    order = np.argsort(codes, kind="stable")
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    rank = np.arange(codes.size) - first  # of a row within its class
+    opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)  # whether a row begins a further place
+    further = counts.size - 1 + np.cumsum(opens)
+    places = np.empty_like(codes)
+    places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], further)
+    return places, codes[order[opens]]
 
 
 def _sum_of_all(block: AnyArray) -> NDArray[np.float64]:

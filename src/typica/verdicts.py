@@ -265,10 +265,11 @@ class Verdicts:
         """Return a table for notebooks, what was rejected in colour."""
         few = self[:SHOWN]
         names = list(few.columns())
-        rows = [[getattr(one, name) for name in names] for one in few]
+        rows = [_cells(one, names) for one in few]
         marked = [i for i, one in enumerate(few) if one.verdict == WORDS[False]]
         left = len(self) - len(few)
-        return card(repr(self), rows, names, marked=marked, note=f"and {left} more" if left else "")
+        note = f"and {left} more" if left else ""
+        return card(repr(self), rows, names, marked=marked, note=note)
 
     def reasons(self, i: int) -> list[str]:
         """Return the parts of the sentence on input i: score, p-value, nearest class, runner-up."""
@@ -283,6 +284,11 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({item_of(self.runner_up_similarity, i):.4g})")
         return parts
+
+
+def _cells(verdict: Verdict, names: Sequence[str]) -> list[object]:
+    """Return what the named columns say about one input."""
+    return [getattr(verdict, name) for name in names]
 
 
 def _sortable(column: AnyArray) -> AnyArray:
