@@ -29,7 +29,7 @@ BLOCK_BYTES = 24 * 2**20
 
 
 def frame_index(X: Any) -> Any:
-    """Return the index of a pandas DataFrame, None of every other input."""
+    """Return the index of a pandas DataFrame, and None for any other input."""
     return getattr(X, "index", None) if hasattr(X, "columns") else None
 
 
@@ -48,20 +48,20 @@ def is_numpy(x: object) -> bool:
 
 
 def is_traced(x: Array) -> bool:
-    """Tell whether `x` stands for an array to come: how many rows it has is not known yet.
+    """Tell whether `x` stands for a future array, whose number of rows is not known yet.
 
-    The form of such an array can be checked, its values cannot: what is exported checks them when
-    it runs. So it is of every tensor while `torch.export` traces.
+    The form of such an array can be checked, but not its values: exported code checks them when it
+    runs. Every tensor counts as one while `torch.export` traces.
     """
     if array_api_compat.is_torch_array(x):
-        # From torch 2.7 on; before, what is exported is looked at, which torch refuses.
+        # Since torch 2.7; with older ones the values are looked at, which torch refuses.
         exporting = getattr(sys.modules["torch"].compiler, "is_exporting", bool)
         return bool(exporting())
     return x.shape[0] is None
 
 
 def is_at_hand(x: Array) -> bool:
-    """Tell whether the values of `x` lie in this machine's memory and are known by now.
+    """Tell whether the values of `x` are in this machine's memory and already known.
 
     They are not while PyTorch compiles or traces.
 
@@ -78,7 +78,7 @@ def is_at_hand(x: Array) -> bool:
 
 
 def surely_between(x: Array, low: float, high: float) -> bool:
-    """Tell whether all values lie strictly between two, and False where it costs much to look.
+    """Tell whether all values lie strictly between two numbers; False where looking is expensive.
 
     >>> surely_between(np.array([1.0, 2.0]), 0, 2), surely_between(np.array([1.0, 2.0]), 0, 3)
     (False, True)
@@ -88,7 +88,7 @@ def surely_between(x: Array, low: float, high: float) -> bool:
         return False
     try:
         return bool(low < x.min().item() and x.max().item() < high)
-    except (RuntimeError, ValueError):  # of vmap, which traces as well; of no values
+    except (RuntimeError, ValueError):  # in vmap, which traces too; or if there are no values
         return False
 
 
@@ -139,7 +139,7 @@ def beside(a: AnyArray, Z: Array) -> Array:
 
 
 def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
-    """Return what a scikit-learn model makes of an array of any backend, as an array of it.
+    """Apply a scikit-learn model to an array of any backend, and return an array of that backend.
 
     dtype: what the model is given, if not that of Z.
     """
@@ -196,7 +196,7 @@ def _from_foreign(X: Any) -> AnyArray:
 
 
 def _unmasked(X: Any) -> AnyArray:
-    """Return a masked array in which nothing is masked as a plain one."""
+    """Return a masked array as a plain one; refuse it if anything is masked."""
     if np.ma.is_masked(X):
         raise InputError("some features are masked; fill them, X.filled(0), or drop the rows.")
     return np.asarray(X.data)
@@ -223,13 +223,13 @@ def _real(X: Array) -> Array:
 
 
 def _holds_na(X: AnyArray) -> bool:
-    """Tell whether features are missing in the way of pandas, whose NA no float stands for."""
+    """Tell whether some features are pandas' NA, which no float can represent."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and any(value is pandas.NA for value in X.flat)
 
 
 def as_floating(Z: Array) -> Array:
-    """Return `Z` in the dtype it is worked in.
+    """Return `Z` in the dtype that is used for computation.
 
     float32 and float64 stay as they are, halves become float32, everything else float64.
 
@@ -265,8 +265,8 @@ def fits_float32(Z: AnyArray) -> bool:
 def check_finite(Z: Array, first_row: int = 0) -> None:
     """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such number.
 
-    One sum looks at everything at the price of a read; only if that is not finite the rows are
-    looked at.
+    One sum covers everything for the cost of one read; the rows are only looked at if it is not
+    finite.
     """
     xp = namespace(Z)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -302,7 +302,7 @@ def map_rows(
     *,
     nan_passes: bool = False,
 ) -> Array:
-    """Apply `kernel`, which makes a value of each row of a block, to the rows of `Z` by blocks.
+    """Apply `kernel`, which returns a value for each row of a block, to the rows of `Z` by blocks.
 
     Each block is converted to its working dtype and checked to be finite while it is in the cache,
     so that input of any size needs memory for only one block. `width`: the most numbers that the

@@ -1,4 +1,4 @@
-"""JSON: numbers and values as it can hold them, the one text of a value, and files of it."""
+"""JSON: numbers and values in a form that it can hold, their canonical text, and files of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def json_values(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Return the one JSON text of a value; what JSON does not have, NaN included, is an error.
+    """Return the canonical JSON text of a value; what JSON lacks, such as NaN, is an error.
 
     >>> json_text({"b": 1, "a": [0.5]})
     '{"a":[0.5],"b":1}'
@@ -59,7 +59,7 @@ def finite_number(value: Any) -> float | None:
 
 
 def read_json_file(path: str | os.PathLike[str]) -> Any:
-    """Read a file of JSON; halves of characters, which no file in UTF-8 can hold, are refused."""
+    """Read a JSON file; lone surrogates, which UTF-8 cannot encode, are refused."""
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     json.dumps(document, ensure_ascii=False).encode()
     return document

@@ -1,4 +1,4 @@
-"""How much may come out of a file: a bomb is small, and unpacks to more than the memory."""
+"""How much may come out of a file: a bomb is small, but unpacks to more than memory holds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from typica.errors import FormatError
 
-# What a file may unpack to: images and features hardly shrink at all, bombs a thousandfold.
+# How far a file may unpack: images and features hardly compress, bombs a thousandfold.
 RATIO = 100
 FLOOR = 1 << 28  # bytes that even a small file may unpack to
-_VALUE = 8  # bytes of a value in memory, at the most for numbers
+_VALUE = 8  # bytes of a number in memory, at most
 
 
 def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = None) -> None:
@@ -28,7 +28,7 @@ def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = N
 
 
 def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
-    """Refuse a bomb of a .parquet file: values that are all alike take next to no room in it.
+    """Refuse a .parquet file that is a bomb: equal values take next to no room in it.
 
     group: the row group to look at, all if None.
     """
@@ -41,5 +41,5 @@ def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
 
 
 def allowance(stored: int) -> int:
-    """Return how many bytes may come out of so many."""
+    """Return how many bytes this many may unpack to."""
     return max(FLOOR, RATIO * stored)

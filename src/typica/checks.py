@@ -2,8 +2,8 @@
 
     params = {"k": count(), "temperature": positive()}
 
-`check_parameters` checks them all before work starts; the page of methods shows what they say of
-themselves, and `--param` reads them.
+`check_parameters` checks them all before work starts; the methods' pages show their descriptions,
+and `--param` reads texts by them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FromFile(Parameter):
-    """A parameter that may lie in a file, whose name then stands for it in the shell.
+    """A parameter that may be in a file; in the shell, the file's name stands for it.
 
     holds: "features", a matrix as feature files have it, or "names", one per line.
     """
@@ -82,12 +82,12 @@ class FromFile(Parameter):
 
 
 def check_parameters(declared: Mapping[str, Parameter], owner: object) -> None:
-    """Raise if one of the declared parameters, attributes of their owner, is not what it may be."""
+    """Raise if a declared parameter, an attribute of its owner, has a value it must not have."""
     check_values(declared, {name: getattr(owner, name) for name in declared})
 
 
 def check_values(declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
-    """Raise if a value is not what the parameter of its name may be.
+    """Raise if a value is not allowed for the parameter of its name.
 
     >>> check_values({"k": count()}, {"k": 0})
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ def finite() -> Parameter:
 
 
 def share(zero: bool = False, one: bool = False) -> Parameter:
-    """Declare a share between 0 and 1. zero, one: whether 0 and 1 themselves will do.
+    """Declare a share between 0 and 1. zero, one: whether 0 and 1 themselves are allowed.
 
     >>> share().check("alpha", 2)
     Traceback (most recent call last):
@@ -150,7 +150,7 @@ def share(zero: bool = False, one: bool = False) -> Parameter:
 
 
 def share_or_count(meaning: str, complaint: str, one: bool = False) -> Parameter:
-    """Declare a share, a float, or else a count, an integer. one: whether the share may be 1.0.
+    """Declare a share (a float) or a count (an integer). one: whether the share may be 1.0.
 
     >>> either = share_or_count("a share or a count", "{name}={value!r} is neither.")
     >>> either.accepts(0.5), either.accepts(5), either.accepts(1.0), either.accepts(0)
@@ -190,7 +190,7 @@ def truth() -> Parameter:
 
 
 def choice(*options: str | None, advice: str | None = None) -> Parameter:
-    """Declare one of a few options; `advice` says what to do in other words than the usual ones.
+    """Declare one of a few options; `advice` replaces the usual words on what to do.
 
     >>> choice("inner", "cosine").describe()
     "'inner' or 'cosine'"
@@ -266,7 +266,7 @@ def optional(parameter: Parameter) -> Parameter:
 
 
 def random_numbers(seed: Any) -> np.random.Generator:
-    """Check that a parameter is a seed, and return the random numbers that it stands for.
+    """Check that a parameter is a seed, and return a generator of random numbers.
 
     >>> random_numbers(-1)
     Traceback (most recent call last):
@@ -284,7 +284,7 @@ def check_share(value: Any, name: str, zero: bool = False, one: bool = False) ->
 
     A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
     one tenth: the decimal of at most 15 places that lies within the rounding error of a number
-    below 1. zero, one: whether 0 and 1 themselves will do.
+    below 1. zero, one: whether 0 and 1 themselves are allowed.
 
     >>> check_share(0.1, "alpha") == check_share(1 - 0.9, "alpha") == Fraction(1, 10)
     True

@@ -1,4 +1,4 @@
-"""Several p-values of the same input made one.
+"""Combine several p-values of the same input into one.
 
     fisher       T = -2 sum_i ln p_i, chi-squared with 2m degrees of freedom
     stouffer     Z = sum_i Phi^-1(p_i) / sqrt(m), standard normal
@@ -41,7 +41,7 @@ class Null(NamedTuple):
 
     @classmethod
     def of(cls, values: Floats) -> Null | None:
-        """Return those of combined p-values' finite statistics; None where these do not vary."""
+        """Return mean and variance of the finite statistics; None if these do not vary."""
         finite = values[np.isfinite(values)]
         if len(finite) < 2 or not finite.var() > 0:
             return None

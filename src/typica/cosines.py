@@ -15,7 +15,7 @@ TILE = 8192  # directions that a block of rows is multiplied with at once
 
 
 def cosines(Z: Array, directions: Array) -> Array:
-    """Return the matrix (n, C) of cosines between rows of Z and of `directions`, -1 of a zero row.
+    """Return the matrix (n, C) of cosines between rows of Z and of `directions`, -1 for a zero row.
 
     >>> import numpy as np
     >>> cosines(np.array([[3.0, 4.0]]), np.eye(2))
@@ -37,7 +37,7 @@ def paired_cosines(Z: Array, directions: Array) -> Array:
 
 
 def max_cosine(Z: Array, directions: Array) -> Array:
-    """Return the row maxima (n,) of the matrix of `cosines`, -1 of a zero row.
+    """Return the row maxima (n,) of the matrix of `cosines`, -1 for a zero row.
 
     Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
 
@@ -50,7 +50,7 @@ def max_cosine(Z: Array, directions: Array) -> Array:
 
 
 def undirected_marked(products: Array, zero: Array | None) -> Array:
-    """Return products (n,) or (n, C) with NO_DIRECTION in the rows that are zero; None: no row is.
+    """Return products (n,) or (n, C) with NO_DIRECTION in the zero rows; None if there are none.
 
     >>> import numpy as np
     >>> undirected_marked(np.array([0.5, 0.0]), np.array([False, True]))
@@ -64,7 +64,7 @@ def undirected_marked(products: Array, zero: Array | None) -> Array:
 
 
 def _max_of_product(Z: Array, directions: Array) -> Array:
-    """Return the row maxima (n,) of Z @ directions.T, tile by tile: there may be millions."""
+    """Return the row maxima (n,) of Z @ directions.T, by tiles: there may be millions."""
     parts = tiles(Z, directions)
     if len(parts) == 1:
         return row_max(Z @ directions.T)

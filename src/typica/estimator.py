@@ -46,13 +46,13 @@ class Estimator(BaseEstimator):
     """A scikit-learn estimator of features: checked, storable, and mergeable where tags say so."""
 
     tags: ClassVar[Tags]
-    # What each parameter may be; what is derived is derived anew when one of them changes.
+    # What each parameter may be; when one of them changes, what is derived is derived again.
     params: ClassVar[Mapping[str, Parameter]] = {}
-    # Those that learning itself goes by: what was learnt goes with no other values of them.
+    # Those that learning itself depends on: after a fit they must not change.
     learnt_by: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str]
     n_features_in_: int
-    feature_names_in_: AnyArray  # of data frames alone
+    feature_names_in_: AnyArray  # only of data frames
 
     _derived_from: list[Any]
     _moved: dict[str, tuple[Any, Array]]
@@ -68,9 +68,9 @@ class Estimator(BaseEstimator):
         raise InputError(f"this {name} cannot merge; fit it on all data at once.")
 
     def _derive(self) -> None:
-        """Set, as private attributes, what use needs of parameters and of what was learnt.
+        """Set private attributes that scoring needs, from parameters and from what was learnt.
 
-        Say it where that is impossible. See `_prepare`.
+        Raise where that is impossible. See `_prepare`.
         """
 
     def _learnt_more(self) -> None:
@@ -103,10 +103,11 @@ class Estimator(BaseEstimator):
     @available_if(_mergeable)
     @border
     def merge(self, other: Self) -> Self:
-        """Take in what `other`, fitted on other data, has learnt; equal to a fit on all of it.
+        """Take in what `other` has learnt from other data; the result equals a fit on all of it.
 
-        Of detectors that keep a sample of their rows, to a fit on a sample of each part. Changes
-        this one and returns it; `other` stays as it is. A detector's threshold is void then.
+        Where a detector keeps a sample of its rows, it equals a fit on a sample of each part.
+        Changes this one and returns it; `other` stays as it is. A detector's threshold is void
+        then.
         """
         self._check_mergeable(other)
         blank = not self._has_learnt()
@@ -157,7 +158,7 @@ class Estimator(BaseEstimator):
     # What is derived: one rule for when it is stale
 
     def _prepare(self) -> None:
-        """Derive what use needs, if that was not done since parameters or knowledge last changed.
+        """Derive what scoring needs, unless parameters and knowledge are the same as last time.
 
         What `_derive` sets is declared on the class, as annotations of private attributes. It is
         never stored, pickled or copied, and dropped when a parameter or what was learnt changes.
@@ -167,11 +168,11 @@ class Estimator(BaseEstimator):
             self._drop_derived()
         if not hasattr(self, "_derived_from"):
             self._derive()
-            # Last, so that another thread never takes for ready what is still being made.
+            # Last, so that no other thread uses what is still being made.
             self._derived_from = parameters
 
     def _parameters(self) -> list[Any]:
-        """Return the values of the declared parameters, so that `==` compares them."""
+        """Return the values of the declared parameters, in a form that `==` can compare."""
         return [held(getattr(self, name)) for name in self.params]
 
     @classmethod
@@ -185,17 +186,17 @@ class Estimator(BaseEstimator):
             delattr(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out of pickles and copies what is derived: large, maybe, and soon made again."""
+        """Leave what is derived out of pickles and copies: maybe large, and soon made again."""
         state: dict[str, Any] = super().__getstate__()
         derived = self._derived_names()
         return {name: value for name, value in state.items() if name not in derived}
 
     def _like(self, name: str, Z: Array) -> Array:
-        """Return a derived array like Z in backend, dtype and device, kept from block to block.
+        """Return a derived array in the backend, dtype and device of Z, kept from block to block.
 
-        Of a named tuple of arrays, each.
+        For a named tuple of arrays, convert each.
         """
-        if is_traced(Z):  # what a trace makes is of no use after it
+        if is_traced(Z):  # what a trace makes is useless after it
             return _moved(getattr(self, name), Z)
         place = (type(Z), Z.dtype, array_api_compat.device(Z))
         if not hasattr(self, "_moved"):
@@ -208,7 +209,7 @@ class Estimator(BaseEstimator):
     # How it is done
 
     def _fit(self, X: Any, y: Any) -> Array:
-        """Learn from all training data at once, and nothing before; return the checked X."""
+        """Forget earlier fits, learn from all training data at once, and return the checked X."""
         self._check_parameters()
         Z = self._check(X, reset=True)
         self._forget()
@@ -225,11 +226,11 @@ class Estimator(BaseEstimator):
         self._learnt_with = self._learning_parameters()
 
     def _learning_parameters(self) -> dict[str, Any]:
-        """Return the values that learning goes by, so that `==` compares them."""
+        """Return the parameters that learning depends on, in a form that `==` can compare."""
         return {name: held(getattr(self, name)) for name in self.learnt_by}
 
     def _check_learnt_by(self) -> None:
-        """Raise if a parameter that learning goes by has changed since."""
+        """Raise if a parameter that learning depends on has changed since."""
         today = self._learning_parameters()
         for name, value in getattr(self, "_learnt_with", today).items():
             if value is not today[name] and value != today[name]:
@@ -237,7 +238,7 @@ class Estimator(BaseEstimator):
 
     @contextlib.contextmanager
     def _blank_on_error(self, needed: bool = True) -> Iterator[None]:
-        """Leave an estimator whose first learning fails as unfitted as it was."""
+        """Leave an estimator unfitted if its first fit fails."""
         try:
             yield
         except Exception:
@@ -254,7 +255,7 @@ class Estimator(BaseEstimator):
             )
         has_names, knows_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")
         first = has_names and knows_names and not reset
-        if first:  # which column is missing says more than how many are there
+        if first:  # naming the missing column says more than a count
             self._check_names(X, reset)
         Z = as_features(X, self._width_to_expect(reset), type(self).__name__)
         if has_names and not first:
@@ -266,15 +267,15 @@ class Estimator(BaseEstimator):
         return Z
 
     def name_columns(self, names: Sequence[str]) -> None:
-        """Note the names that the columns of a file had, by which other files are read.
+        """Note the names of a file's columns, by which other files are read.
 
-        Arrays, which have none, are taken as they come.
+        Arrays, which have no names, are read by position.
         """
         self.feature_names_in_ = np.array(names, dtype=object)
         self._unnamed_too = True
 
     def _takes_unnamed(self) -> bool:
-        """Tell whether rows without names need no warning: of what was read or fitted by files."""
+        """Tell whether rows without names need no warning, as after a fit on files."""
         return getattr(self, "_unnamed_too", False)
 
     def _check_names(self, X: Any, reset: bool) -> None:
@@ -357,7 +358,7 @@ class Estimator(BaseEstimator):
 
     @classmethod
     def _check_numbers(cls, fitted: Mapping[str, Any]) -> None:
-        """Refuse a stored value that is not the number which the class declares it to be."""
+        """Refuse a stored value that is not a number where the class declares one."""
         for base in cls.__mro__:
             for name, kind in vars(base).get("__annotations__", {}).items():
                 if kind in ("int", "float") and name in fitted and not is_number(fitted[name]):

@@ -10,9 +10,9 @@ from typica.cards import card
 
 
 class Contribution(NamedTuple):
-    """What a feature adds to the distance from the nearest class; not in excess is missing.
+    """What a feature adds to the distance from the nearest class: it is in excess, or missing.
 
-    name: that of the feature's column, where the detector was fitted on a data frame.
+    name: the feature's column, if the detector was fitted on a data frame.
     """
 
     feature: int
@@ -171,7 +171,7 @@ class Explanation:
 
 
 def _share(percentage: float) -> str:
-    """Tell in an explanation how many of all: none, all, or a percentage, finer near an end.
+    """Return a share in words: none, all, or a percentage with more digits near either end.
 
     >>> [_share(percentage) for percentage in (0.0, 0.031, 12.34, 99.97, 100.0)]
     ['none of the', '0.03 % of', '12.3 % of', '99.97 % of', 'all']

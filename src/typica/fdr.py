@@ -33,8 +33,8 @@ def benjamini_hochberg(p_values: Any, fdr: Level = 0.1) -> NDArray[np.bool_]:
     The false discovery rate is at most fdr * (share of in-distribution inputs), if each p-value of
     such an input is at most t with probability at most t, and they are independent or positively
     dependent (PRDS). Marginal conformal p-values from one calibration set are, if the calibration
-    inputs and the in-distribution inputs of the batch are independent and alike distributed; ties
-    do no harm.
+    inputs and the in-distribution inputs of the batch are independent and identically distributed;
+    ties do no harm.
 
     >>> benjamini_hochberg([0.01, 0.8, 0.03, 0.5], fdr=0.1)
     array([ True, False,  True, False])
@@ -52,7 +52,7 @@ def storey(p_values: Any, fdr: Level = 0.1, lam: Level = 0.5) -> NDArray[np.bool
     π₀ estimates the share of in-distribution inputs, so that more is found where that is small. The
     false discovery rate is at most `fdr` if the p-values of in-distribution inputs are independent;
     and for marginal conformal p-values from one set of n calibration scores if lam = K / (n + 1)
-    with a whole number K, which `Detector.discoveries` sees to.
+    with a whole number K, which `Detector.discoveries` makes sure of.
 
     >>> storey([0.01, 0.02, 0.03, 0.04, 0.06, 0.07, 0.9], fdr=0.05)
     array([ True,  True,  True,  True,  True,  True, False])

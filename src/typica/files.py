@@ -1,7 +1,7 @@
 """Files: written whole or not at all, one writer at a time, known by their digests.
 
-What files have that differs from system to system (locks, owners, modes, syncing a folder) is in
-this file alone; of processes and processors, in `machine`.
+What differs between systems about files (locks, owners, modes, syncing a folder) is only in this
+module; what differs about processes and processors is in `machine`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def home() -> Path:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that takes its place when the block ends well.
+    """Yield a temporary path beside `path`, which replaces it if the block succeeds.
 
     The file keeps the mode of the one that it replaces; where `path` is a link, the link stays and
-    the file that it leads to is replaced. What killed processes have left of it goes.
+    the file that it leads to is replaced. What killed processes have left behind is removed.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
@@ -67,7 +67,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise InputError(f"{named}: is a folder; pass the name of a file in it.")
         replaced = target.stat() if target.exists() else None
         temporary = _begin(target)
-        # The mode of what is replaced, or else the one that the user's umask has left.
+        # The mode of the file that is replaced, else what the user's umask allows.
         mode = stat.S_IMODE((replaced or temporary.stat()).st_mode)
     except OSError as error:
         raise InputError(
@@ -75,7 +75,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from None
     try:
         yield temporary
-        temporary.chmod(mode)  # safetensors puts a private file of its own in our place
+        temporary.chmod(mode)  # safetensors replaces our file by a private one
         _sync(temporary)
         temporary.replace(target)
         sync_folder(target.parent)
@@ -106,8 +106,8 @@ def _begin(target: Path) -> Path:
 
 
 def _is_running(process: int) -> bool:
-    """Tell whether another process of this machine has a number; in doubt it has."""
-    if process == os.getpid():  # in a container, numbers come again
+    """Tell whether another process of this machine has this number; if in doubt, yes."""
+    if process == os.getpid():  # in a container, numbers are used again
         return False
     if os.name != "posix":
         return True
@@ -124,10 +124,10 @@ def _is_running(process: int) -> bool:
 def reading(
     path: str | os.PathLike[str], what: str, advice: str = "write it again"
 ) -> Iterator[None]:
-    """Say that a file is at fault, by its path, where whatever reads it stumbles over its content.
+    """Say that a file is at fault, by its path, if whatever reads it fails on its content.
 
-    Other libraries raise nearly every kind of error of damaged files. What is an input error
-    already says enough, and a disk that is full is not the file's fault.
+    Other libraries raise nearly every kind of error for damaged files. An input error already says
+    enough, and a full disk is not the file's fault.
 
     >>> with reading("rows.csv", "not a table", "write it again"):
     ...     [][0]
@@ -149,7 +149,7 @@ def reading(
 
 
 def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:
-    """Return the error of a path that could not be written for lack of room."""
+    """Return the error for a path that could not be written because the disk is full."""
     return InputError(
         f"{path}: the disk is full ({error.strerror}); free some space and run it again."
     )
@@ -170,15 +170,15 @@ def _sync(path: Path) -> None:
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Tell whether two paths, by whatever names, lead to one file or folder that is there."""
+    """Tell whether two paths lead to the same existing file or folder."""
     try:
         return Path(one).samefile(other)
-    except (OSError, ValueError):  # one of the two is not there, or is no path
+    except (OSError, ValueError):  # one of the two does not exist, or is not a path
         return False
 
 
 def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:
-    """Return the path of a file that is there."""
+    """Return the path of a file, which must exist."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; {advice}.")
@@ -213,7 +213,7 @@ def sha256(*files: Path) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Return the digest of plain data, as `sha256` that of a file; its keys may come in any order.
+    """Return the SHA-256 of plain data, whatever the order of its keys.
 
     >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
     True
@@ -225,7 +225,7 @@ def digest_of(value: Any) -> str:
 def file_lines(file: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
     r"""Read an open file of text: yield its lines, without their ends, up to `most` at a time.
 
-    What is there is yielded at once: nobody waits for a slow pipe to fill a buffer.
+    What has arrived is yielded at once, without waiting for a slow pipe to fill a buffer.
 
     >>> import io
     >>> list(file_lines(io.BytesIO(b"a\nb\nc"), 2))
@@ -272,7 +272,7 @@ def lock_folder(folder: Path, what: str = "writing there") -> int:
         raise busy from None
     except OSError:  # a file system without locks
         pass
-    # It may have been removed after it was opened, by one who held the lock until now.
+    # It may have been removed after it was opened, by a process that held the lock until now.
     if not is_locked(folder, handle):
         os.close(handle)
         raise busy
@@ -298,7 +298,7 @@ def is_locked(folder: Path, handle: int) -> bool:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Tell whether a file is this user's and nobody else can write to it, where modes say so."""
+    """Tell whether a file is this user's and, as far as modes say, nobody else can write to it."""
     if os.name != "posix":
         return True
     return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE

@@ -91,7 +91,7 @@ class GroupVerdicts:
 
     @property
     def n_atypical(self) -> int:
-        """How many of the groups that inputs were put together to are rejected."""
+        """How many groups are rejected."""
         return int(np.count_nonzero(~self.typical))
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ class GroupVerdicts:
         return f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks, what was rejected in colour."""
+        """Return a table for notebooks, with what was rejected in colour."""
         shown = range(min(len(self), SHOWN))
         marked = [i for i in shown if not self.typical[i]]
         left = len(self) - len(shown)
@@ -128,7 +128,7 @@ class GroupVerdicts:
 
 
 class Grouped(NamedTuple):
-    """Rows that were judged in groups: which are typical, of which group each is, and these."""
+    """Rows judged in groups: which are typical, the group of each, and the verdicts on groups."""
 
     typical: NDArray[np.bool_]
     group: AnyArray
@@ -179,7 +179,7 @@ def judge_groups(
 
 
 def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
-    """Return the groups' names in the order in which they come, and the place of each row's.
+    """Return the names of groups in order of appearance, and the place of each row's group there.
 
     >>> named_groups(["b", "a", "b"], 3)
     (array(['b', 'a'], dtype='<U1'), array([0, 1, 0]))
@@ -208,7 +208,7 @@ def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
 
 
 def _plain_groups(ids: AnyArray) -> AnyArray:
-    """Return the rows' groups, objects as pandas has them, as texts or whole numbers: one kind."""
+    """Return groups that are Python objects, as in pandas, as texts or whole numbers: one kind."""
     values = ids.tolist()
     for kind in (str, int):
         if all(isinstance(value, kind) for value in values):

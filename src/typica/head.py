@@ -85,7 +85,7 @@ class Head:
     def logits(self, Z: Array) -> Array:
         """Return the logits (n, C) of the features Z (n, m), in their backend and dtype.
 
-        Those of integers are in float64.
+        For integers they are float64.
         """
         Z = _floating_rows(Z)
         if Z.shape[1] != self.n_features:
@@ -102,9 +102,9 @@ class Head:
         return best
 
     def named(self, classes: Sequence[str] | None) -> Head:
-        """Return the head with these names of its classes, where they fit; else itself.
+        """Return the head with these names of its classes if they fit, else the head itself.
 
-        One output for two classes is that of both.
+        One output with two names stands for both classes.
 
         >>> Head(np.eye(2)).named(["cat", "dog"]).classes.tolist()
         ['cat', 'dog']
@@ -144,12 +144,12 @@ HEAD = Parameter(
 
 
 def head_to_pass() -> str:
-    """Return how a missing `Head` is passed: `head=typica.Head(weight, bias)`, or `--head FILE`."""
+    """Return how to pass a missing `Head`: `head=typica.Head(weight, bias)`, or `--head FILE`."""
     return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return the feature (m,) of which a `Head` makes logits nearest to zero, the shortest.
+    """Return the shortest feature (m,) for which the logits of a `Head` are nearest to zero.
 
     That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
 
@@ -174,7 +174,7 @@ def check_known(labels: Labels | None, head: Head) -> None:
 
 
 def check_same_kind(labels: Labels, head: Head) -> None:
-    """Raise where labels are texts and the classes of a `Head` are numbers, or the other way."""
+    """Raise if labels are texts and the classes of a `Head` are numbers, or vice versa."""
     texts, names = labels.dtype.kind in "UT", head.classes.dtype.kind == "U"
     if texts == names or not len(labels):
         return

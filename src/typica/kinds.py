@@ -1,6 +1,6 @@
-"""What a file or a folder is, so that one of the wrong kind is called by its name.
+"""What a file or a folder is, so that messages can say what one of the wrong kind is.
 
-Looks at names, first bytes and headers only; nothing is loaded, and what nobody can tell is None.
+Looks only at names, first bytes and headers; nothing is loaded, and None means unknown.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NO_IMAGES = {
 
 
 def kind_of(path: str | os.PathLike[str]) -> Kind | None:
-    """Return what a path is or holds, in words that follow its name; None where nobody can tell.
+    """Return what a path is or holds, in words that follow its name; None if unknown.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -81,7 +81,7 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
         if path.is_dir():
             return _folder(path)
         return _file(path) if path.is_file() else None
-    except Exception:  # of many kinds, as damaged files have it
+    except Exception:  # of any kind, as damaged files cause them
         return None
 
 
@@ -99,7 +99,7 @@ def wrong_kind(path: str | os.PathLike[str], wanted: str, todo: str) -> FormatEr
 
 
 def check_kind(path: str | os.PathLike[str], allowed: Kind, wanted: str, todo: str) -> None:
-    """Refuse a path that is known to be something else than what is allowed."""
+    """Refuse a path that is known to be something other than what is allowed."""
     if kind_of(path) not in (None, allowed):
         raise wrong_kind(path, wanted, todo)
 

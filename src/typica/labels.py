@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray, Labels, to_numpy
 from typica.errors import FormatError, InputError
 
-_ROWS_OF_EACH = 32  # class, in the mean: so far into shuffled rows, one of every class has come
+_ROWS_OF_EACH = 32  # class, on average: this far into shuffled rows, every class has come
 
 
 def as_labels(y: Any) -> Labels:
     """Return labels, one per row, as an array of integers or of strings.
 
-    A list that mixes the two, which NumPy would take for strings, is refused, and so is None.
+    A list that mixes the two, which NumPy would turn into strings, is refused, and so is None.
 
     >>> as_labels([3, 1]), as_labels(["cat", "dog"])
     (array([3, 1]), array(['cat', 'dog'], dtype='<U3'))
@@ -35,24 +35,24 @@ def as_labels(y: Any) -> Labels:
 
 
 def _is_missing(label: Any) -> bool:
-    """Tell whether a label is none at all, in one of the ways in which data frames say so."""
+    """Tell whether a label is missing, in one of the ways that data frames have."""
     is_nan = isinstance(label, float) and math.isnan(label)
     return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def labels_at(y: Any, rows: NDArray[np.int64]) -> Labels:
-    """Return the labels of some rows, by the rows' numbers, as `as_labels` does those of all.
+    """Return the labels of some rows, given by number, as `as_labels` does for all rows.
 
     >>> labels_at(["cat", "dog", "cow"], np.array([0, 2]))
     array(['cat', 'cow'], dtype='<U3')
     """
-    if isinstance(y, list | tuple):  # of which the others need not be looked at
+    if isinstance(y, list | tuple):  # the other labels need not be looked at
         return as_labels([y[row] for row in rows])
     return as_labels(to_numpy(y)[rows])
 
 
 def class_text(name: Any) -> str:
-    """Return the text of a label, the same for a whole number however it came.
+    """Return the text of a label, the same for an integer and an equal float.
 
     >>> class_text(3), class_text(3.0), class_text("cat")
     ('3', '3', 'cat')
@@ -103,7 +103,7 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
 
 
 def _may_have_header(labels: AnyArray, n_rows: int) -> bool:
-    """Tell whether labels are texts and one more than rows, as where a header is among them."""
+    """Tell whether labels are texts and one more than rows, as if a header were among them."""
     return labels.size == n_rows + 1 and isinstance(labels[0], str)
 
 
@@ -132,7 +132,7 @@ def _is_whole(label: Any) -> bool:
 
 
 def first_rows_of_classes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the number of the first row of each class, by the classes' numbers of all rows."""
+    """Return the number of the first row of each class, given the class number of every row."""
     first = np.empty(codes.max() + 1, np.int64)
     begin = codes[: _ROWS_OF_EACH * first.size]
     if not np.bincount(begin, minlength=first.size).all():

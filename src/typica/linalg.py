@@ -37,7 +37,7 @@ def unit_rows(Z: Array) -> Array:
 def units(Z: Array) -> tuple[Array, Array]:
     """Return the rows of Z (n, m) scaled to length 1, and which rows are zero: these stay zero.
 
-    What becomes of a row depends on nothing else, to the last bit, and no NaN enters its gradient.
+    The result for a row depends on no other row, to the last bit, and no NaN enters its gradient.
 
     >>> units(np.array([[3.0, 4.0], [0.0, 0.0]]))
     (array([[0.6, 0.8],
@@ -48,7 +48,7 @@ def units(Z: Array) -> tuple[Array, Array]:
 
 
 def unit_length(Z: Array) -> Array:
-    """Return what `unit_rows` does but for rounding, faster: most rows need not be rescaled.
+    """Return what `unit_rows` does up to rounding, but faster: most rows need no rescaling.
 
     >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
@@ -93,11 +93,11 @@ def polar(X: Array) -> tuple[Array, Array]:
 
 
 def directed(Z: Array) -> tuple[Array, Array, Array | None]:
-    """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
+    """Return rows in the directions of Z's, their lengths, and which are zero (of length 1 here).
 
     A row whose squares could overflow or underflow is rescaled, the others stay as they are. The
-    lengths are safe to divide by, and no NaN enters their gradient. None where surely no row is
-    zero.
+    lengths are safe to divide by, and no NaN enters their gradient. The last is None if surely no
+    row is zero.
     """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
@@ -141,7 +141,7 @@ def row_max(S: Array) -> Array:
 
 
 def paired_distances(A: Array, B: Array) -> Array:
-    """Return |a - b| of each row of A (n, m) and its own of B; where it is 0, so is its gradient.
+    """Return |a - b| for each row a of A (n, m) and b of B; where it is 0, so is its gradient.
 
     >>> paired_distances(np.array([[0.0, 3.0], [1.0, 1.0]]), np.array([[4.0, 0.0], [1.0, 1.0]]))
     array([5., 0.])
@@ -352,8 +352,8 @@ def shrunk_factor(scatter: Floats, n: int, d: float) -> Floats:
 def inverse_of_triangle(L: Floats) -> Floats:
     """Return the inverse of a lower triangular L (m, m), by halves: a quarter of a general one.
 
-    NumPy's products: SciPy's threads and NumPy's, taking turns on small matrices, wait for each
-    other.
+    It uses NumPy's products: where SciPy's threads and NumPy's take turns on small matrices, they
+    wait for each other.
 
     >>> inverse_of_triangle(np.array([[2.0, 0.0], [3.0, 1.0]]))
     array([[ 0.5,  0. ],
@@ -374,8 +374,8 @@ def inverse_of_triangle(L: Floats) -> Floats:
 def anchor(point: Floats) -> Floats:
     """Return the centre about which rows are projected: what float32 holds nearest to `point`.
 
-    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
-    So rows that share a large offset lose no digits to it, in float32 either.
+    Rows are moved by it before they are multiplied, and the small rest of `point` is subtracted
+    after that. So rows that share a large offset lose no digits to it, even in float32.
     """
     with np.errstate(over="ignore"):
         near = point.astype(np.float32).astype(np.float64)
@@ -383,7 +383,7 @@ def anchor(point: Floats) -> Floats:
 
 
 class Residuals(NamedTuple):
-    """How long the part of a row is that lies outside a subspace through a point.
+    """The length of the part of a row that lies outside a subspace through a point.
 
     center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace,
     divided by `scale`; shift (r,): the rest of the point along them. `scale` is the size of the

@@ -13,14 +13,14 @@ from typing import NoReturn
 
 
 def cores() -> int:
-    """Return how many processors this process may use, where the system tells, or all."""
+    """Return how many processors this process may use, if the system says, else all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def free_memory() -> int | None:
-    """Return how many bytes of memory are free or can be made so, where the system tells."""
+    """Return how many bytes of memory are free or can be freed, if the system says."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -33,7 +33,7 @@ def free_memory() -> int | None:
 
 
 def processor() -> str:
-    """Return the name of the processor's model, where the system tells."""
+    """Return the name of the processor's model, if the system says."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -43,10 +43,10 @@ def processor() -> str:
 
 @contextlib.contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block by SystemExit, so that it can keep what it has.
+    """Let SIGTERM and SIGHUP end the block by SystemExit, so that it can save its work.
 
-    Once one has come, the others are ignored until the block ends. A signal that is ignored
-    already, as by nohup, stays so.
+    After the first one, others are ignored until the block ends. A signal that is already ignored,
+    as by nohup, stays ignored.
     """
     names = ("SIGTERM", "SIGHUP")  # not every system has both
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
@@ -70,9 +70,9 @@ def exit_on_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unheard_interrupts() -> Iterator[None]:
-    """Let processes that are started in the block not hear a Ctrl-C: this one ends them in order.
+    """Shield processes that are started in the block from Ctrl-C: this one ends them in order.
 
-    One that is pressed meanwhile is heard when the block ends.
+    A Ctrl-C during the block takes effect when it ends.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

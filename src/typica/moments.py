@@ -26,7 +26,7 @@ from typica.store import State, storable
 from typica.sums import centred_sums, scatter_within, sums_by_class
 
 _SAMPLE_ROWS = 2**10
-_SAMPLE_ROWS_AT_ONCE = 2**5  # few, so that memory is used again and not asked for
+_SAMPLE_ROWS_AT_ONCE = 2**5  # few, so that memory is used again
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
 
@@ -114,8 +114,8 @@ class Moments:
     def minus(self, other: "Moments") -> "Moments":
         """Give the moments of the rows that remain without those of `other`, as a new object.
 
-        The rows of `other` must be among the own, in the same classes; a class of which no row
-        remains is left out. Only `root_mean_square`, which comes from a sample, stays what it was.
+        The rows of `other` must be among these, in the same classes; a class without remaining rows
+        is left out. Only `root_mean_square`, which comes from a sample, stays what it was.
 
         >>> both = Moments().add([[1.0], [5.0], [9.0]], [0, 0, 1])
         >>> rest = both.minus(Moments().add([[5.0], [9.0]], [0, 1]))
@@ -185,7 +185,7 @@ class Moments:
     def means(self) -> NDArray[np.float64]:
         """Mean of each class's rows, (C, m)."""
         means: NDArray[np.float64] = self._sums / self._counts[:, None]
-        means += self._shift  # in place: of a million classes one copy is enough
+        means += self._shift  # in place: with a million classes one copy is enough
         return means
 
     @property
@@ -223,7 +223,7 @@ class Moments:
     def root_mean_square(self) -> NDArray[np.float64]:
         """Root mean square norm of each class's rows, (C,): the scale on which its mean is zero.
 
-        Of a batch of more than 1024 rows only a sample counts, since all would cost a second pass:
+        In a batch of more than 1024 rows only a sample counts, since all would cost a second pass:
         the first row of each class, and about 1024 rows at equal distances.
 
         >>> Moments().add([[3.0, 4.0], [0.0, 1.0]], ["cat", "dog"]).root_mean_square
@@ -263,7 +263,7 @@ class Moments:
             )
 
     def _check_match(self, width: int, classes: AnyArray) -> None:
-        """Refuse what cannot stand beside the rows already taken in."""
+        """Refuse rows that do not match those already taken in."""
         if self.n and width != self.n_features:
             raise InputError(
                 f"{width} columns after {self.n_features}; keep one width of features."
@@ -274,7 +274,7 @@ class Moments:
             raise InputError(f"labels are {kinds}; keep one kind of labels.")
 
     def _gather(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
-        """Sum up a batch, its classes and shift being set."""
+        """Sum up a batch, whose classes and shift are set."""
         self._counts = np.bincount(codes).astype(np.int64)
         self._sum_up(Z, codes)
         self._sample(Z, codes)
@@ -333,9 +333,9 @@ class Moments:
             getattr(self, name)[at] += getattr(other, name)
 
     def _as_measured_here(self, other: "Moments", at: NDArray[np.int64]) -> tuple[Any, Any]:
-        """Give the sums and products of `other`, measured from the rows that the own ones are.
+        """Give the sums and products of `other`, measured from the same rows as these.
 
-        at: where the classes of `other` are among the own.
+        at: where the classes of `other` are among these.
         """
         if self._products is None:
             return other._sums, None
@@ -384,7 +384,7 @@ def _stored_array(state: State, name: str, shape: tuple[int, ...]) -> AnyArray:
 
 
 def _as_matrix(Z: Any) -> AnyArray:
-    """Give features as an array; moments are not taken of rows of several lengths."""
+    """Give features as an array; refuse rows of different lengths."""
     try:
         return np.asarray(Z)
     except ValueError as error:

@@ -94,7 +94,7 @@ class Origin:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
-        """Return the origin that `to_dict` told of; other values are left out."""
+        """Rebuild the origin from what `to_dict` returned; other values are ignored."""
         if not cls.known_in(values):
             missing = ", ".join(key for key in _NEEDED if key not in values)
             raise FormatError(f"an origin without {missing}; extract the features again.")
@@ -111,7 +111,7 @@ class Origin:
         return digest_of(self._network())
 
     def check_same(self, other: Origin | None) -> None:
-        """Raise if `other`, the origin of other features, is another network; None cannot be told.
+        """Raise if `other`, the origin of other features, is another network; None may be any.
 
         >>> ours = Origin("net.onnx", "5f1c", None, "mean", {})
         >>> ours.check_same(dataclasses.replace(ours, weights="77aa"))

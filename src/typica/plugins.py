@@ -31,7 +31,7 @@ def _installed(group: str, _: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def load(point: EntryPoint) -> Any:
-    """Return what an entry point names, or say whose fault it is that this fails."""
+    """Return what an entry point names; if that fails, say which package is at fault."""
     try:
         return point.load()
     except Exception as error:  # another package's code: of any kind

@@ -1,4 +1,4 @@
-"""Methods by name: a file added to their package, or a plugin that is installed, is everywhere."""
+"""Methods by name: those in the files of their package, and those of installed plugins."""
 
 from __future__ import annotations
 

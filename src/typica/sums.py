@@ -56,7 +56,7 @@ def sums_by_class(Z: AnyArray, codes: Codes, n_classes: int) -> Floats:
     share = -(-len(Z) // _MOST_THREADS) * Z.shape[1] * dtype.itemsize
     size = min(most, max(share, _LEAST_BYTES))
     blocks = _row_blocks(slice(0, len(Z)), Z.shape[1], dtype, size)
-    # The rows of one class a thread alone adds as fast as memory gives them.
+    # One thread alone adds the rows of one class as fast as memory delivers them.
     several = len(blocks) > 1 and n_classes > 1
     threads = min(len(blocks), _MOST_THREADS, blas_threads()) if several else 1
     total = _written_zeros((n_classes, Z.shape[1]))
@@ -130,7 +130,7 @@ def _quick_sums(Z: AnyArray, codes: Codes, shift: Floats) -> _CentredSums | None
 
 
 def _written_zeros(shape: tuple[int, ...]) -> Floats:
-    """Return zeros for sums, written and not only asked for: memory would come slowly later."""
+    """Return zeros for sums that are really written: memory that is only reserved is slow later."""
     return np.full(shape, 0.0)
 
 
@@ -146,7 +146,7 @@ def _checked_sums(
 ) -> AnyArray:
     """Return the sums of each class of a block, or say which of its rows in Z is not finite."""
     sums = _block_sums(block, codes[rows], n_classes)
-    if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
+    if not np.isfinite(sums).all():  # a bad row, or only an overflow of float32
         check_finite(Z[rows], rows.start)
         sums = _block_sums(block.astype(np.float64), codes[rows], n_classes)
     return sums
@@ -202,7 +202,7 @@ def _places_of_few_rows(codes: Codes, counts: NDArray[np.int64]) -> tuple[Codes,
 def _sum_of_all(block: AnyArray) -> NDArray[np.float64]:
     """Sum all rows, (m,), at most _ROWS_PER_SUM in the block's dtype."""
     whole = len(block) // _ROWS_PER_SUM * _ROWS_PER_SUM
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks at what comes of it
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks the result
         parts = block[:whole].reshape(-1, _ROWS_PER_SUM, block.shape[1]).sum(axis=1)
         rest = block[whole:].sum(axis=0)
         return np.asarray(parts.sum(axis=0, dtype=np.float64) + rest)
@@ -239,8 +239,8 @@ def _rows_to_judge(n_features: int) -> int:
 def _keeps_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_rows: int) -> bool:
     """Tell whether products in float32 were good enough for a scatter (m, m).
 
-    Their errors go with the products' diagonal, so that is the scale on which the scatter must be
-    away from singular. Features that do not vary have no errors.
+    Their errors are proportional to the products' diagonal: on this scale the scatter must not be
+    nearly singular. Features that do not vary have no errors.
     """
     size = np.diag(products)
     largest = size.max() / n_rows

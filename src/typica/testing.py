@@ -107,7 +107,7 @@ def check_detector(detector: Detector) -> None:
 
 
 def _require(holds: Any, otherwise: str) -> None:
-    """Raise AssertionError unless something holds, with `python -O` too; otherwise: what is."""
+    """Raise AssertionError with the message `otherwise` unless something holds, even with -O."""
     if not holds:
         raise AssertionError(otherwise)
 
@@ -141,7 +141,7 @@ def dtype_is_kept(case: Case) -> None:
 
 
 def batches_do_not_matter(case: Case) -> None:
-    """Score a row by itself as among others."""
+    """Score a row the same alone as among others."""
     detector = case.fitted()
     for dtype in (np.float32, np.float64):
         test = case.data.test.astype(dtype)

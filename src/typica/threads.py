@@ -1,8 +1,8 @@
 """Threads of our own, as many as the user lets BLAS have, for a caller who may press Ctrl-C.
 
 The pool and the futures of the standard library take their locks in steps of Python. A Ctrl-C
-between two of them leaves a lock taken, for which a thread then waits forever, or has one released
-that is not taken. Here each step of the caller, who is the one that Ctrl-C stops, is a step of C.
+between two of them leaves a lock held, for which a thread then waits forever, or releases one that
+is not held. Here each step of the caller, which is what Ctrl-C stops, is one step of C.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ def blas() -> Any:
 
 
 def blas_threads() -> int:
-    """Return how many threads BLAS may have; where threads of our own work, they are as many."""
+    """Return how many threads BLAS may have; we start as many of our own."""
     return max((library["num_threads"] for library in blas().info()), default=1)
 
 
 def one_blas_thread_fewer() -> Any:
-    """Let BLAS, in the block, have one thread fewer: its threads wait by turning.
+    """Let BLAS have one thread fewer in the block, because its threads busy-wait.
 
-    So a core is left to a thread that reads ahead.
+    This leaves a core to a thread that reads ahead.
 
     >>> with one_blas_thread_fewer():
     ...     blas_threads() >= 1
@@ -48,9 +48,9 @@ def one_blas_thread_fewer() -> Any:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS, in the block, work in the caller's thread alone.
+    """Let BLAS work only in the caller's thread in the block.
 
-    That is set for the whole process, so that such blocks take turns.
+    This is set for the whole process, so such blocks take turns.
 
     >>> with one_blas_thread():
     ...     blas_threads()
@@ -75,11 +75,11 @@ class Task(Generic[Result]):
             self._outcome.put((None, error))
 
     def done(self) -> bool:
-        """Tell whether the result is there and was not taken."""
+        """Tell whether the result is there and has not been taken."""
         return not self._outcome.empty()
 
     def result(self) -> Result:
-        """Wait for the work, and return its result or raise its error; to be taken once."""
+        """Wait for the work, and return its result or raise its error; only once."""
         result, error = self._outcome.get()
         if error is not None:
             raise error
@@ -89,8 +89,8 @@ class Task(Generic[Result]):
 class Threads:
     """A few threads, which take up tasks in the order in which they are submitted.
 
-    They start with the first task. When the block ends, what is under way is finished, what was not
-    begun is left out, and the threads are gone. stopped: whether it ends, which long work may ask.
+    They start with the first task. When the block ends, running tasks are finished, waiting ones
+    are dropped, and the threads end. stopped: whether the block is ending, for long work to check.
 
     >>> with Threads(2, "typica-example") as threads:
     ...     tasks = [threads.submit(abs, number) for number in (-1, 2)]
@@ -140,7 +140,7 @@ class Threads:
         self._gone.put(None)
 
     def _started(self) -> Iterator[threading.Thread]:
-        """Yield threads of our own as they start, as many as the system lets there be."""
+        """Yield threads of our own as they start, as many as the system allows."""
         for number in range(self._count):
             name = f"{self._name}_{number}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -161,7 +161,7 @@ def in_threads(
 ) -> Iterator[Result]:
     """Yield work(item) for each item, in order, as many at once as there are threads.
 
-    Only so many results wait to be taken. When the caller stops, what is under way is finished.
+    At most that many results wait to be taken. When the caller stops, running work is finished.
 
     >>> list(in_threads(abs, [-1, 2, -3], threads=2))
     [1, 2, 3]

@@ -33,7 +33,7 @@ WORDS = {True: "typical", False: "atypical"}
 TABLE = ("group", "verdict", "score", "p_value", "nearest", "runner_up", "margin")
 SORTS = ("p_value", "score", "margin", "nearest", "file", "group", "input")
 SHOWN = 20  # rows of a table in a notebook
-OF_ALL = ("groups", "rule")  # what tells of all inputs, not of each
+OF_ALL = ("groups", "rule")  # about all inputs together
 
 
 class Verdict(NamedTuple):
@@ -177,7 +177,7 @@ class Verdicts:
 
         by: "p_value", "score" or "margin", the smallest first; "nearest", "file" or "group", by
         name; "input", as the inputs came. None is the p-value where there is one, else the score.
-        Equals are sorted by the score.
+        Ties are sorted by the score.
 
         >>> verdicts = Verdicts(np.array([0.9, 0.5, 0.7])).sort()
         >>> verdicts.score.tolist(), verdicts.row.tolist()
@@ -198,7 +198,7 @@ class Verdicts:
 
     @border
     def only(self, verdict: str) -> Verdicts:
-        """Return those that are "typical", or "atypical"; `row` tells which of the inputs they are.
+        """Return only the "typical" or the "atypical" ones; `row` tells which inputs they are.
 
         >>> Verdicts(np.array([0.9, 0.5]), typical=np.array([True, False])).only("atypical")
         1 verdict: 0 typical, 1 atypical
@@ -211,7 +211,7 @@ class Verdicts:
         return self.numbered()._sliced(self.typical == (verdict == WORDS[True]))
 
     def numbered(self) -> Verdicts:
-        """Return the same with `row`, which is then known of every part of it."""
+        """Return the same verdicts with `row`, which every part of them then keeps."""
         if self.row is not None:
             return self
         return replace(self, row=np.arange(len(self)))
@@ -229,7 +229,7 @@ class Verdicts:
         return None if self.typical is None else self.n_atypical
 
     def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, AnyArray]:
-        """Return those of the named columns that are known, by name."""
+        """Return the named columns that are known, by name."""
         known = {name: getattr(self, name) for name in names}
         return {name: column for name, column in known.items() if column is not None}
 
@@ -246,7 +246,7 @@ class Verdicts:
         return self.numbered().to_dict((first, *TABLE))
 
     def to_pandas(self) -> Any:
-        """Return the known columns as a pandas DataFrame, with the index of the one judged."""
+        """Return the known columns as a pandas DataFrame, with the index of the data judged."""
         return need("pandas", "pandas").DataFrame(self.to_dict(), index=self.index)
 
     def to_arrow(self) -> Any:
@@ -262,7 +262,7 @@ class Verdicts:
         return found if self.groups is None else f"{found}; {self.groups!r}"
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks, what was rejected in colour."""
+        """Return a table for notebooks, with what was rejected in colour."""
         few = self[:SHOWN]
         names = list(few.columns())
         rows = [_cells(one, names) for one in few]

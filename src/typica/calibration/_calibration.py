@@ -3,11 +3,11 @@
     p(x) = (1 + #{calibration scores <= score(x)}) / (n + 1)
 
 If x comes from where the n calibration inputs come from (all n + 1 exchangeable), P(p(x) <= alpha)
-<= alpha, whatever the network and the detector: reject where p <= alpha. That is the same as to
-reject below the k-th smallest calibration score, k = floor((n + 1) alpha). The probability is over
-the calibration draw as well as over x. Vovk, Gammerman, Shafer: Algorithmic Learning in a Random
-World, 2005; Laxhammar, Falkman: Inductive Conformal Anomaly Detection, 2015. docs/guarantees.md
-says what is guaranteed, and when it is not.
+<= alpha, whatever the network and the detector: reject where p <= alpha. This is the same as
+rejecting below the k-th smallest calibration score, k = floor((n + 1) alpha). The probability is
+over the calibration draw as well as over x. Vovk, Gammerman, Shafer: Algorithmic Learning in a
+Random World, 2005; Laxhammar, Falkman: Inductive Conformal Anomaly Detection, 2015.
+docs/guarantees.md says what is guaranteed, and when it is not.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Calibration:
         self.limit = limit
         self.scored_by = scored_by
         self.samples: dict[str, ScoreSample] = {}
-        self.sources: dict[str, SeenRows] = {}  # which rows were seen of each
+        self.sources: dict[str, SeenRows] = {}  # which rows of each were seen
         self.is_of_half = False  # of the rows, because the other half made the scores comparable
         self._thresholds: dict[str, float] | None = None
 
@@ -131,7 +131,7 @@ class Calibration:
         return self
 
     def pass_over(self, n: int, source: str = "") -> Self:
-        """Count the next n rows of `source` as seen, which gave no scores."""
+        """Count the next n rows of `source` as seen, although they gave no scores."""
         source = source_name(source)
         seen = self.sources.get(source, SeenRows())
         self.sources[source] = seen.joined(SeenRows.of(Span(seen.end, seen.end + n)))
@@ -141,7 +141,7 @@ class Calibration:
     def merge(self, other: Calibration) -> Self:
         """Take in the scores of `other`, made with an equal detector; `other` stays as it is.
 
-        A row of a named source may be in one of the two only: it would count twice.
+        A row of a named source may be in only one of the two, or it would count twice.
         """
         if not isinstance(other, Calibration):
             raise InputError(f"got {type(other).__name__}; pass another Calibration.")
@@ -154,7 +154,7 @@ class Calibration:
         return self
 
     def check_complete(self) -> None:
-        """Refuse quantiles alone, which are all that some files of format 1 have."""
+        """Raise if there are only quantiles, as in some files of format 1."""
         for sample in self.samples.values():
             sample.check_complete()
 
@@ -162,7 +162,7 @@ class Calibration:
     def limit_to(self, limit: int) -> Self:
         """Keep at most `limit` scores per group from now on, 1 or more.
 
-        Once scores were dropped it cannot grow: what is kept would not be a uniform sample.
+        Once scores have been dropped, it cannot grow: what is kept would not be a uniform sample.
         """
         count().check("limit", limit)
         if limit > self.limit and any(sample.n > sample.kept for sample in self.samples.values()):
@@ -206,7 +206,7 @@ class Calibration:
 
     @property
     def has_scores(self) -> bool:
-        """Whether the scores are there, and not their quantiles alone (file format 1)."""
+        """Whether the scores are there, and not only their quantiles (file format 1)."""
         return all(sample.fixed is None for sample in self.samples.values())
 
     @property
@@ -221,7 +221,7 @@ class Calibration:
 
         Past the limit a common class keeps a smaller share of its scores than a rare one, so that
         `scores` no longer has the mix of classes of the data. The smallest keys of all rows do, and
-        how many of them are taken depends on no class.
+        how many of them are taken does not depend on a class.
         """
         if self.n <= self.limit:
             return self.scores
@@ -232,7 +232,7 @@ class Calibration:
         return whole.ordered
 
     def to_dict(self, levels: Levels | None = None) -> dict[str, Any]:
-        """Return what it amounts to as plain JSON types: per group n, kept, k and threshold."""
+        """Return a summary as plain JSON types: per group n, kept, k and threshold."""
         levels = levels or self.levels
         thresholds = self.thresholds(levels)
         groups = {}
@@ -250,8 +250,7 @@ class Calibration:
     def thresholds(self, levels: Levels | None = None) -> dict[str, float]:
         """Return the threshold of each group: p <= alpha below it.
 
-        Warns where a group is too small to reject anything, and refuses to where a confidence was
-        asked for.
+        Warns if a group is too small to reject anything, and raises if a confidence was asked for.
         """
         if levels is not None and levels != self.levels:
             return self._thresholds_at(levels)
@@ -334,7 +333,7 @@ class Calibration:
     # How it is done
 
     def _checked(self, scores: Any, classes: Any) -> tuple[AnyArray, Classes]:
-        """Return scores and, where they are told apart, their classes."""
+        """Return scores and, if calibrated by class, their classes."""
         checked = check_scores(scores)
         if not self.by_class:
             if classes is not None:
@@ -353,7 +352,7 @@ class Calibration:
         return self.samples.setdefault(group, ScoreSample(self.limit))
 
     def _only(self) -> ScoreSample:
-        """Return the sample of all scores, where classes are not told apart."""
+        """Return the sample of all scores, if not calibrated by class."""
         if self.by_class:
             raise AttributeError(
                 "calibrated by class: there is one threshold per group; see `thresholds()`, or "

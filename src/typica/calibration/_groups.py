@@ -14,7 +14,7 @@ from typica.labels import class_text
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
 RARE = "rare"  # the group of rare classes, with a + for each class of that name
 _NAMED = 5  # classes that a warning names
-EVERYTHING = "all"  # the one group where classes are not told apart
+EVERYTHING = "all"  # the one group if not calibrated by class
 
 Classes = AnyArray | None
 
@@ -44,7 +44,7 @@ def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP)
 
 
 def check_groups(groups: Any, by_class: bool) -> None:
-    """Raise unless `groups` joins classes that a calibration tells apart."""
+    """Raise unless `groups` is None, or a mapping that comes with by_class."""
     if groups is None:
         return
     if not by_class:
@@ -72,7 +72,7 @@ def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[
     """Yield each group that occurs, and an index of its rows.
 
     classes: the predicted class of each row, None where all rows are of one group. taxonomy: the
-    group of a class; classes that it lacks are groups of their own.
+    group of a class; a class that is not in it is a group of its own.
 
     >>> for group, rows in group_rows(np.array(["ant", "cat", "bee"]), {"ant": "x", "bee": "x"}):
     ...     print(group, rows)
@@ -90,7 +90,7 @@ def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[
 
 
 def predicted_classes(predicted: Any) -> AnyArray:
-    """Return the predicted class of each row as an array; None and NaN, no classes, are refused.
+    """Return the predicted class of each row as an array; None and NaN are refused.
 
     >>> predicted_classes([1, 2]), predicted_classes(np.array(["cat", 3.0], dtype=object))
     (array([1, 2]), array(['cat', '3'], dtype='<U3'))

@@ -1,4 +1,4 @@
-"""Which calibrations may be merged: those of equal detectors, alike made, on other rows."""
+"""Which calibrations may be merged: those of equal detectors, made alike, on different rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _have_equal_scores(one: Calibration, other: Calibration) -> bool:
 def _holds_all_of(one: Calibration, other: Calibration) -> bool:
     """Tell whether a calibration holds the scores of all rows of another, row by row.
 
-    Of few distinct scores nobody can tell: other rows may have them too.
+    With few distinct scores this is unknown: other rows may have them too.
     """
     for group, sample in other.samples.items():
         known = one.samples.get(group)

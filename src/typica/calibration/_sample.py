@@ -1,10 +1,9 @@
 """Scores to compare with: all of them, or past a bound a uniform sample of them.
 
 Every score has a key, a 64-bit hash of (source, row number). Past the bound the scores with the
-smallest keys stay. As no key depends on a score, equal or otherwise telling scores do not come and
-go together: what stays is a uniform sample, and every guarantee holds with its size in place of
-the number seen. Samples of named sources merge exactly: the smallest keys of both are the smallest
-keys of all.
+smallest keys stay. As no key depends on a score, equal scores do not come and go together: what
+stays is a uniform sample, and every guarantee holds with its size in place of the number seen.
+Samples of named sources merge exactly: the smallest keys of both are the smallest keys of all.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ LIMIT = 2**20  # scores that are kept of a group
 class ScoreSample:
     """The scores of one group, at most `limit` of them.
 
-    n: how many were seen. fixed: the threshold of a file of format 1 that kept quantiles alone; it
-    can tell percentiles, but no p-values and no other threshold. None of all others.
+    n: how many were seen. fixed: the threshold of a file of format 1 that kept only quantiles; such
+    a sample has percentiles, but no p-values and no other threshold. None for all others.
 
     >>> from typica.keys import row_keys
     >>> sample = ScoreSample().add([3.0, 1.0, 2.0], row_keys("demo", 0, 3))
@@ -52,7 +51,7 @@ class ScoreSample:
         batch = check_scores(scores).astype(np.float64)
         self._waiting.append((batch, keys))
         self.n += len(batch)
-        # What waits may be as large as what is kept: each score is sorted a few times at most.
+        # As many scores may wait as are kept, so that each is sorted only a few times.
         if sum(len(part) for part, _ in self._waiting) > max(len(self._scores), 2**12):
             self._settle()
         return self

@@ -59,11 +59,11 @@ class SeenRows:
         return SeenRows.of(*self.runs, *other.runs)
 
     def moved(self, by: int) -> SeenRows:
-        """Return as many rows that a calibration has seen, numbered from `by` higher on."""
+        """Return the seen rows with their numbers raised by `by`."""
         return SeenRows(tuple(Span(start + by, stop + by) for start, stop in self.runs))
 
     def state(self) -> int | list[list[int]]:
-        """Return what a calibration stores of seen rows: how many if the first, else runs."""
+        """Return what is stored: how many, if they are the first rows, else the runs."""
         if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
             return self.end
         return [list(run) for run in self.runs]
@@ -87,7 +87,7 @@ def joined_rows(source: str, known: SeenRows, more: SeenRows) -> SeenRows:
 def joined_sources(
     known: Mapping[str, SeenRows], more: Mapping[str, SeenRows]
 ) -> dict[str, SeenRows]:
-    """Return what two calibrations have seen of their sources. Those without a name are others."""
+    """Return what two calibrations have seen of their sources; unnamed ones count as different."""
     joined = dict(known)
     for source, spans in more.items():
         seen = joined.get(source, SeenRows())

@@ -2,8 +2,8 @@
 
 Three kinds: `calibration`, a threshold with up to 2,048 quantiles, on a detector; `grouped_scores`,
 scores by group, in a `conformal_detector` or a monitor; and in these `score_set`, all scores of a
-group or a sketch of them. Where only quantiles or a sketch are there, the threshold stays, and
-p-values ask for a new calibration.
+group or a sketch of them. Where there are only quantiles or a sketch, the threshold stays, and
+p-values need a new calibration.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def calibrate(
     predicted: Any = None,
     source: str = "",
 ) -> E:
-    """Take the scores of held-out in-distribution inputs X as those to decide by.
+    """Decide from now on by the scores of held-out in-distribution inputs X.
 
     A new in-distribution input is then rejected with probability at most alpha.
 
@@ -122,7 +122,7 @@ def partial_calibrate(
 
 
 def _known_as_its_own(estimator: E) -> E:
-    """Note on a new calibration which detector or Pipeline made the scores, and return that."""
+    """Note in a new calibration which detector or Pipeline made its scores, and return that."""
     detector = final_detector(estimator)
     detector.calibration_.scored_by = fingerprint(estimator)
     detector.decided_after(steps_before(estimator))
@@ -187,8 +187,8 @@ def has_threshold(estimator: Estimator) -> bool:
 
 
 def copy_to_calibrate(estimator: E) -> E:
-    """Return a copy of a detector or Pipeline that can be calibrated while that one stays."""
-    final_detector(estimator)  # says what else it is
+    """Return a copy of a detector or Pipeline, to be calibrated without changing the original."""
+    final_detector(estimator)  # raises if it is something else
     copied = copy.copy(estimator)
     if is_pipeline(estimator):
         *before, (name, last) = estimator.steps

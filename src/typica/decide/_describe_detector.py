@@ -1,4 +1,4 @@
-"""What a person wants to know of a fitted detector, or of the file it lies in."""
+"""What a person wants to know about a fitted detector, or about its file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def describe(estimator: Estimator) -> dict[str, Any]:
 
 
 def describe_rule(estimator: Estimator, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
-    """Return by which detector and which rule verdicts were decided, as JSON values.
+    """Return which detector and which rule decided the verdicts, as JSON values.
 
     asked: whether levels were asked for, in place of those that the detector was calibrated with.
     """
@@ -69,7 +69,7 @@ def describe_file(path: str | Path) -> dict[str, Any]:
 def _as_told(value: Any) -> Any:
     """Return a parameter, or a dict of them, as JSON can hold it.
 
-    Arrays are told by their shapes, the members of an Ensemble and other objects by their texts.
+    Arrays are described by their shapes, members of an Ensemble and other objects by their texts.
     """
     if isinstance(value, Mapping):
         return {str(name): _as_told(part) for name, part in value.items()}

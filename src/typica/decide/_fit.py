@@ -12,8 +12,8 @@ from typica.errors import border
 def fit(estimator: E, X: Any, y: Any = None) -> E:
     """Fit a detector or a Pipeline on rows X with their labels y, or on a bank; return it.
 
-    Of a bank, a Pipeline learns the features by the labels, and its detector keeps the origin, so
-    that the Pipeline can judge images.
+    From a bank, a Pipeline learns features and labels, and its detector keeps the origin, so that
+    the Pipeline can judge images.
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline

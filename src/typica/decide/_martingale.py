@@ -8,10 +8,10 @@ bets alike:
     stake_t  = (stake_(t-1) + w_t / bets) f(p_t)
     wealth_t = reserve_t + sum of stakes,   reserve_t = c / (t + c)
 
-so that wealth is waiting for a change whenever it comes, and the delay grows with the logarithm of
-its time only. By Ville's inequality P(wealth_t >= 1 / alpha for any t) <= alpha. With c / (t + c)
-as the prior of the change this is the procedure of Shiryaev, on conformal p-values as in Vovk,
-Nouretdinov, Gammerman: Testing Exchangeability On-Line, 2003.
+so that wealth is waiting for a change whenever it comes, and the delay grows only with the
+logarithm of its time. By Ville's inequality P(wealth_t >= 1 / alpha for any t) <= alpha. With c /
+(t + c) as the prior of the change this is the procedure of Shiryaev, on conformal p-values as in
+Vovk, Nouretdinov, Gammerman: Testing Exchangeability On-Line, 2003.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.special import betainc
 from typica.store import State, storable
 
 BINS = 1024  # a bet is constant on each of this many equal parts of [0, 1]
-PATIENCE = 1000  # the c above: half of the reserve is staked after so many steps
+PATIENCE = 1000  # the c above: half of the reserve is staked after this many steps
 # Steps whose product cannot underflow, as no bet is below 1/2; overflow is as good as RICH.
 BLOCK = 512
 RICH = 1e100  # wealth is not counted beyond this
@@ -83,7 +83,7 @@ class Wealth:
 
     @property
     def change_point(self) -> int:
-        """The step, counted from 0, from which on the bet with the largest gain has gained it."""
+        """The step, counted from 0, since which the bet with the largest gain has made it."""
         return int(self._start[np.argmax(self._gain)])
 
     def bet(self, p: NDArray[np.float64]) -> NDArray[np.float64]:

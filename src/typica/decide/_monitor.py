@@ -37,7 +37,7 @@ from typica.written_numbers import Level
 
 
 class Rate(NamedTuple):
-    """What a monitor tells of n inputs: how many were rejected, the rate, its exact interval."""
+    """What a monitor says about n inputs: how many were rejected, the rate, its exact interval."""
 
     n: int
     rejected: int
@@ -171,7 +171,7 @@ class Monitor:
         return f"Monitor: {self.inputs} inputs, {seen}, {wealth}"
 
     def reset(self) -> None:
-        """Begin anew with the calibration scores alone; each beginning may raise a false alarm."""
+        """Start again from the calibration scores; each start may raise a false alarm."""
         self._ranks = OnlineRanks(self._reference(), self._ranks.cells, self._ranks.rng)
         self._begin()
 
@@ -247,7 +247,7 @@ class Monitor:
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to one file; what `typica.load` returns goes on exactly as this."""
+        """Write the whole state to one file; what `typica.load` returns continues exactly."""
         store.save(self, path)
 
     # How it is done

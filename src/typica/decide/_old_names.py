@@ -22,7 +22,7 @@ from typica.written_numbers import Level
 
 
 class Judgement(NamedTuple):
-    """What `Verdicts` took the place of: score, p-value and whether each input is typical."""
+    """What `Verdicts` has replaced: score, p-value and whether each input is typical."""
 
     scores: AnyArray
     p_values: NDArray[np.float64]
@@ -116,7 +116,7 @@ class ConformalDetector:
 
     @property
     def stored_as(self) -> Any:
-        """The detector, as which this is stored."""
+        """The detector, which is what a file holds."""
         return self.detector
 
     @border

@@ -61,8 +61,8 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         A detector, or a Pipeline that ends in one; `fit` fits a clone on the rows that are not
         held out, and calibrates it on those that are.
     unknown
-        What `predict` says of an atypical row; None is "unknown" for classes that are text, and -1
-        for whole numbers. It must not be a class. A word beside classes that are numbers makes
+        What `predict` returns for an atypical row; None is "unknown" for classes that are text, and
+        -1 for whole numbers. It must not be a class. A word beside classes that are numbers makes
         predictions an array of objects, in which the numbers stay what they are.
     alpha
         The share of known rows that may be called unknown.

@@ -17,7 +17,7 @@ from typica.files import file_lines
 from typica.spreadsheets import plain_cell
 
 SIZE = 1024  # scores of a batch
-CLASSES = ("class", "nearest")  # what the class of an input is called; the first that is there
+CLASSES = ("class", "nearest")  # names for the class of an input; the first that is there counts
 
 
 class Batch(NamedTuple):
@@ -32,8 +32,8 @@ def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> 
 
     A line is a number or a JSON object with "score" and maybe "class" or "nearest"; or the lines
     are CSV with such a header. All lines must have a class, or none. Empty lines are skipped. Where
-    `lines` is standard input or another open file, a batch is what has arrived: a slow stream is
-    not waited for. name: what the lines are called in messages.
+    `lines` is standard input or another open file, a batch is what has arrived: it does not wait
+    for a slow stream. name: what the lines are called in messages.
 
     >>> list(read_scores(["0.5", '{"score": 0.75}']))
     [Batch(scores=array([0.5 , 0.75]), classes=None)]
@@ -50,7 +50,7 @@ def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> 
 
 
 def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
-    """Yield the lines of scores that a stream has brought, each time; other lines as they are."""
+    """Yield what has arrived each time a stream is read; other lines as they are."""
     stream = getattr(lines, "buffer", None)
     if isinstance(stream, (io.BufferedReader, io.BytesIO)):
         yield from file_lines(stream, size)

@@ -16,7 +16,7 @@ from typica.origin import Origin
 
 @runtime_checkable
 class FeatureBank(Protocol):
-    """What a detector takes for a bank: the features of a data set, and what is known of it."""
+    """What a detector accepts as a bank: the features of a data set, and what is known about it."""
 
     @property
     def features(self) -> AnyArray:
@@ -38,7 +38,7 @@ class FeatureBank(Protocol):
 
 @dataclass(frozen=True)
 class KnownRows:
-    """What a detector takes for a bank where rows were made of one, with its labels and names."""
+    """Rows that were made from a bank, with its labels and names; accepted as a bank."""
 
     features: AnyArray
     labels: AnyArray | None = None
@@ -53,12 +53,12 @@ class KnownRows:
 
 
 def is_bank(X: object) -> TypeGuard[FeatureBank]:
-    """Tell a bank from an array, and fast: to ask a protocol takes as long as to score a row."""
+    """Tell a bank from an array, and fast: asking a protocol takes as long as scoring a row."""
     return not array_api_compat.is_array_api_obj(X) and isinstance(X, FeatureBank)
 
 
 def bank_rows(bank: FeatureBank, wants_logits: bool) -> AnyArray:
-    """Return the rows that a detector reads of a bank."""
+    """Return the rows that a detector reads from a bank."""
     if not wants_logits:
         return bank.features
     if bank.logits is None:

@@ -37,7 +37,7 @@ _DECISIONS = ("calibration_", "width_", "training_offset_", "_training_sample")
 
 
 class Scored(NamedTuple):
-    """Scores as the detector made them, and what decisions need of the rows beside them."""
+    """Scores as the detector made them, and what else decisions need to know about the rows."""
 
     scores: Array
     matches: Matches | None
@@ -60,10 +60,10 @@ class _StepBefore(NamedTuple):
 
 
 class Calibrated(Provisional):
-    """A scorer that keeps the scores of held-out in-distribution rows, and has thresholds by them.
+    """A scorer that keeps the scores of held-out in-distribution rows, and thresholds from them.
 
-    calibration_: those scores, once `calibrate` was called. width_: how many numbers a row had
-    then, where nothing else says how many it must have, as of bare logits.
+    calibration_: those scores, once `calibrate` was called. width_: how many numbers these rows
+    had, where nothing else says how many they must have, as for bare logits.
     """
 
     calibration_: Calibration
@@ -93,7 +93,7 @@ class Calibrated(Provisional):
         predicted: Any = None,
         source: str = "",
     ) -> Self:
-        """Take the scores of held-out in-distribution rows as those to decide by.
+        """Decide from now on by the scores of held-out in-distribution rows.
 
         A new in-distribution row is then rejected with probability at most alpha. The rows must not
         have been used by `fit`. See `typica.calibrate` for pipelines.
@@ -200,7 +200,7 @@ class Calibrated(Provisional):
     def set_calibration(self, calibration: Calibration, *, fingerprint: str | None = None) -> Self:
         """Decide by a calibration that was filled elsewhere, with scores of this very fit.
 
-        fingerprint: of the Pipeline that ends in this detector, where it does.
+        fingerprint: of the Pipeline that ends in this detector, if there is one.
         """
         if not isinstance(calibration, Calibration):
             raise InputError(f"got {type(calibration).__name__}; pass a Calibration.")
@@ -253,13 +253,13 @@ class Calibrated(Provisional):
         return self._decide_by(made, Z)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; a threshold that others gave is void then."""
+        """Set parameters; a threshold that came from other ones is void then."""
         super().set_params(**params)
         self._drop_stale_decisions()
         return self
 
     def __copy__(self) -> Self:
-        """Return a copy with a calibration of its own, to which more rows may come."""
+        """Return a copy with a calibration of its own, which can take in more rows."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__getstate__())
         if hasattr(self, "calibration_"):
@@ -272,7 +272,7 @@ class Calibrated(Provisional):
         return getattr(self, "calibration_", None)
 
     def _decide_by(self, calibration: Calibration, Z: Array | None = None) -> Self:
-        """Take a calibration; Z: rows like those that it is on, where they are at hand."""
+        """Decide by a calibration; Z: rows like those that it was made from, if at hand."""
         self.calibration_ = calibration
         if Z is not None and self.n_features is None:
             self.width_ = int(Z.shape[1])
@@ -282,9 +282,9 @@ class Calibrated(Provisional):
         return self
 
     def decided_after(self, steps: Sequence[Any]) -> None:
-        """Note with what parameters the steps before it made the rows that it is calibrated on.
+        """Note the parameters of the steps before it, which made the rows of the calibration.
 
-        A Pipeline's `set_params` changes them, and the scores with them.
+        A Pipeline's `set_params` can change them, and with them the scores.
         """
         if steps:
             self._decided_after = [_StepBefore.of(step) for step in steps]
@@ -391,7 +391,7 @@ class Calibrated(Provisional):
             self.__dict__.pop(name, None)
 
     def state(self) -> State:
-        """Return what is to be stored: no threshold that other parameters than these gave."""
+        """Return what is to be stored, without a threshold that came from other parameters."""
         self._drop_stale_decisions()
         return super().state()
 

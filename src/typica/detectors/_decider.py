@@ -167,7 +167,7 @@ class Decider(Calibrated):
     def try_parts(self) -> None:
         """Judge one row, so that parts of the wrong kind are found when they are loaded.
 
-        What is merely not fitted, or needs predicted classes, is well.
+        It is fine if it is merely not fitted, or needs predicted classes.
         """
         for name, kind in _KINDS.items():
             if name in vars(self) and not isinstance(vars(self)[name], kind):
@@ -181,7 +181,7 @@ class Decider(Calibrated):
             self.judge(row)
 
     def _scores_and_offsets(self, X: Any, predicted: Any) -> tuple[Array, Array]:
-        """Return the scores of X and the threshold of each, a number where it is one for all."""
+        """Return the scores of X and the threshold of each, a number if it is the same for all."""
         Z = self._ready(X)
         calibration: Calibration | None = getattr(self, "calibration_", None)
         if calibration is None or not calibration.by_class:
@@ -192,7 +192,7 @@ class Decider(Calibrated):
         return scored.scores, like(offsets, scored.scores)
 
     def _names(self, matches: Matches | None) -> dict[str, Any]:
-        """Return the columns of Verdicts that tell of classes."""
+        """Return the columns of Verdicts about classes."""
         if matches is None:
             return {}
         second = self.classes_[matches.runner_up].astype(object)

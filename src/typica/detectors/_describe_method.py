@@ -1,4 +1,4 @@
-"""What a person wants to know of a method before using it."""
+"""What a person wants to know about a method before using it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typica.arrays import AnyArray, row_blocks
 from typica.extras import need
 
 INDEXES = ("hnsw", "ivf")
-LEAST_ROWS = 39  # that faiss wants of each cell to find the cells
+LEAST_ROWS = 39  # of each cell that faiss needs to find the cells
 
 # HNSW: links of a direction, and how many candidates are kept while it is put in and searched for.
 _LINKS = 32

@@ -1,9 +1,9 @@
 """Rows as codes of a few bytes: cells, and product quantisation of what lies between (IVF-PQ).
 
-A row is the number of the nearest of some cells and, for each of some parts of the difference from
-that cell's centre, which of 256 known ones is nearest (Jegou, Douze, Schmid: Product Quantization
-for Nearest Neighbor Search, 2011). Distances are measured from a query itself to what the codes
-stand for. faiss does the work; what is kept are plain arrays.
+A row is coded as the number of its nearest cell and, for each part of its difference from that
+cell's centre, the number of the nearest of 256 known parts (Jegou, Douze, Schmid: Product
+Quantization for Nearest Neighbor Search, 2011). Distances are measured from a query itself to what
+the codes stand for. faiss does the work; what is kept are plain arrays.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Quantiser:
         return index
 
     def _check(self, codes: Codes, size: int) -> None:
-        """Refuse codes that name cells which are not there: faiss would believe them."""
+        """Refuse codes that name cells which do not exist: faiss would not notice."""
         if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] != size:
             raise FormatError("the codes of the rows are not of this quantiser; fit again.")
         numbers = np.zeros(len(codes), dtype=np.int64)

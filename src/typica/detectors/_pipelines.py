@@ -59,7 +59,7 @@ def final_detector(estimator: Estimator) -> Detector:
 
 
 def last_step(estimator: Any) -> Any:
-    """Return what a Pipeline ends in, be it in Pipelines within; anything else as it is."""
+    """Return what a Pipeline, or one within it, ends in; anything else as it is."""
     while is_pipeline(estimator):
         estimator = estimator.steps[-1][1]
     return estimator
@@ -121,7 +121,7 @@ def origin_of(estimator: Estimator) -> Origin | None:
 
 
 def load_detector(path: str | Path) -> Estimator:
-    """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
+    """Read a detector, or a Pipeline that ends in one; refuse other content by its name."""
     loaded: Estimator = store.load(path)
     try:
         final_detector(loaded)
@@ -133,7 +133,7 @@ def load_detector(path: str | Path) -> Estimator:
 def detector_input(estimator: Estimator, X: Any) -> Any:
     """Return X as the detector sees it: after all the steps of a Pipeline that stand before it.
 
-    Of a bank, a Pipeline takes the features.
+    From a bank, a Pipeline takes the features.
     """
     last: Any = estimator
     while is_pipeline(last):
@@ -154,9 +154,9 @@ def known_rows(estimator: Estimator, bank: Any) -> Any:
 
 
 def feature_names(estimator: Estimator) -> list[str] | None:
-    """Return what the steps of a Pipeline call the detector's features; None where nobody knows.
+    """Return what the steps of a Pipeline call the detector's features; None if unknown.
 
-    They know where the first was fitted on a data frame and each passes names on.
+    They are known if the first step was fitted on a data frame and each passes names on.
     """
     if not is_pipeline(estimator) or len(estimator.steps) == 1:
         return None

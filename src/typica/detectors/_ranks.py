@@ -87,8 +87,8 @@ class LogP(NamedTuple):
 
     p = (1 + number of observed scores at or below it) / (n + 1) at the observed scores, with the
     logs linear in between and so never too small. Below all of them ln p falls by log(1 + (lowest -
-    s) / w): p-values end at 1 / (n + 1), whose log is `least`, and these go on, so that far inputs
-    have an order.
+    s) / w): p-values end at 1 / (n + 1), whose log is `least`; these go on below it, so that far
+    inputs still have an order.
     """
 
     ranks: Ranks
@@ -157,7 +157,7 @@ def _p(below: Floats, equal: Floats, n: int) -> Floats:
 
 
 def _unit(scores: Floats) -> float:
-    """Return what lies between the 5 % quantile and the median, or something else above 0."""
+    """Return the distance from the 5 % quantile to the median, or something else above 0."""
     low, middle = np.quantile(scores, [0.05, 0.5])
     spread = float(scores[-1] - scores[0])
     return float(middle - low) or spread or abs(float(scores[0])) or 1.0

@@ -48,7 +48,7 @@ def fitted_card(detector: Detector) -> str:
 
 
 def threshold_line(detector: Detector) -> str:
-    """Return what a detector's repr says of its threshold: `threshold 0.888, keeps 95 % ...`."""
+    """Return what a detector's repr says about its threshold: `threshold 0.888, keeps 95 % ...`."""
     calibration = getattr(detector, "calibration_", None)
     if calibration is None:
         offset = getattr(detector, "training_offset_", None)

@@ -54,7 +54,7 @@ class Search:
 
     @cached_property
     def _distinct(self) -> Distinct:
-        """Of equal rows one: however many, they are no burden to the search."""
+        """Return one of each set of equal rows, so that repeated rows cost nothing."""
         rows = self._given
         whole = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
         _, first, counts = np.unique(whole, return_index=True, return_counts=True)
@@ -101,12 +101,12 @@ class Search:
     def _attempt(self, Q: Floats, k: int, bound: Bound, wanted: int) -> NDArray[np.int64]:
         """Return for each query the k-th nearest row, or -1 where the bound leaves it open.
 
-        wanted: about so many candidates are looked at.
+        wanted: about how many candidates are looked at.
         """
         X, reach = bound.queries(Q)
         candidates, values, least = bound.candidates(X, wanted)
-        # What the squared distances are at least: of the candidates, nearest first, and of all
-        # other rows.
+        # Lower bounds on the squared distances: of the candidates, nearest first, and of all other
+        # rows.
         margin = 2 * bound.margin(X)
         reach -= margin
         nearer, others = reach[:, None] - 2 * values, reach - 2 * least
@@ -199,7 +199,7 @@ class Search:
 
 
 def _shares(Q: Floats, threads: int) -> list[Floats]:
-    """Return queries in blocks of one size, about, as many for each thread as for the others.
+    """Return queries in blocks of about equal size, the same number for each thread.
 
     >>> [len(block) for block in _shares(np.zeros((2100, 1)), threads=2)]
     [525, 525, 525, 525]

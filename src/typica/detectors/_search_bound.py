@@ -126,7 +126,7 @@ class Bound(NamedTuple):
 
 
 class _Memory:
-    """Memory of a search, which one tile after the other uses: what is asked for anew is slow."""
+    """Memory of a search, which one tile after the other uses again: new memory is slow."""
 
     def __init__(self, n: int, width: int, dtype: np.dtype[Any]) -> None:
         self._n = n
@@ -146,7 +146,7 @@ def _tiles(n: int) -> tuple[list[slice], list[slice]]:
     """Return slices that deal a search's n rows out to tiles, and some of them, to judge all by.
 
     A tile takes every p-th row, so that it is like all the others however the rows are sorted; p is
-    prime, so that this holds where they come by turns, too.
+    prime, so that this holds even if they alternate.
     """
     step = _prime_from(-(-n // TILE))
     tiles = [slice(start, n, step) for start in range(step)]
@@ -192,7 +192,7 @@ def _side_by_side(
 
 
 def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers from 0 on for each of a search's counts, so many, one after the other.
+    """Return 0 ... count - 1 for each of a search's counts, one after the other.
 
     >>> _counted(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])

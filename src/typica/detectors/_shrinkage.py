@@ -2,8 +2,8 @@
 
     S_shrunk = (1 - d) S + d tr(S)/m I
 
-With d = 0 it stays what it is; any d > 0 gives every direction a variance, those included in which
-the training rows do not vary. d is a number, or estimated from the rows:
+With d = 0 it stays what it is; any d > 0 gives every direction a variance, even those in which the
+training rows do not vary. d is a number, or estimated from the rows:
 
     "oas"           Chen, Wiesel, Eldar, Hero: Shrinkage Algorithms for MMSE Covariance Estimation,
                     IEEE Transactions on Signal Processing 2010. Needs S and n alone, so it merges.

@@ -68,11 +68,11 @@ class Provisional(Scorer):
         """Let a method look at the training rows that the threshold comes from."""
 
     def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
-        """Return what training rows of known classes score at least, where that costs little."""
+        """Return lower bounds on the scores of training rows of known classes, if that is cheap."""
         return None
 
     def _set_provisional_threshold(self, Z: Array, y: Any = None) -> None:
-        """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
+        """Keep a sample of many rows: if `calibrate` comes next, nobody needs their threshold."""
         sample = training_sample(Z, y if self.tags.uses_labels else None)
         self._before_threshold(sample.rows)
         if sample.rows.shape[0] < Z.shape[0]:
@@ -90,7 +90,7 @@ class Provisional(Scorer):
         return training_threshold(self._sample_scores(sample, tolerance), tolerance)
 
     def _sample_scores(self, sample: TrainingSample, tolerance: float) -> AnyArray:
-        """Return the scores of a sample; of rows that set no threshold, a number below them."""
+        """Return the scores of a sample; of rows that cannot set the threshold, a lower bound."""
         rows, labels = sample
         floors = None if labels is None else self._scores_at_least(to_numpy(rows), labels)
         if floors is None:
@@ -100,7 +100,7 @@ class Provisional(Scorer):
         def score(some: NDArray[np.int64]) -> AnyArray:
             return check_scores(to_numpy(self._scores(rows[some])))
 
-        with one_blas_thread():  # for few rows: more would still turn, idle, beside what follows
+        with one_blas_thread():  # for few rows: more would busy-wait during what follows
             return lowest_scores(score, floors - tolerance, rank)
 
     def _take_late_threshold(self) -> None:
@@ -121,10 +121,10 @@ def training_sample(Z: Array, y: Any = None) -> TrainingSample:
 def lowest_scores(
     score: Callable[[NDArray[np.int64]], AnyArray], floors: AnyArray, k: int
 ) -> AnyArray:
-    """Return scores (n,), of which the k lowest, at least, are exact; of others their floors.
+    """Return scores (n,), exact for at least the k lowest; the others may be their floors.
 
-    score: gives those of some rows, by their numbers. floors: numbers (n,) that the scores are not
-    below. Only a row whose floor is below the k-th lowest score, k at least 1, can be among the k.
+    score: returns the scores of some rows, given by number. floors: lower bounds (n,) on the
+    scores. Only a row whose floor is below the k-th lowest score, k at least 1, can be among the k.
 
     >>> scores = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
     >>> lowest_scores(lambda rows: scores[rows], scores - 0.5, k=1)
@@ -163,7 +163,7 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
 
 
 def advice_to_calibrate() -> str:
-    """Return what an uncalibrated detector advises in messages: how it is calibrated."""
+    """Return how to calibrate a detector, for messages."""
     how = by_caller("call calibrate", "run `typica calibrate`")
     return f"{how} with held-out inputs"
 

@@ -39,14 +39,14 @@ class Detector(OutlierMixin, Decider):
 
     Subclasses set `tags` and write `_learn`, `_score` and, where a row can be matched with a class,
     `_similarities`. Fitted attributes end in an underscore and are what `save` stores. origin_: the
-    network that made the features, where `fit` was given a bank that knows.
+    network that made the features, if `fit` was given a bank that knows it.
     """
 
     origin_: Origin
 
     @property
     def source_(self) -> dict[str, Any]:
-        """The origin as a plain dict, as version 0.1 called it; `origin_` has taken its place."""
+        """The origin as a plain dict, under its name in version 0.1; use `origin_`."""
         warn_of_old_name("source_", "origin_")
         return self.origin_.to_dict()
 
@@ -65,7 +65,7 @@ class Detector(OutlierMixin, Decider):
         return ""
 
     def _warn_of_labels(self, labels: Any) -> None:
-        """Warn where the training labels do not go with the parameters."""
+        """Warn if the training labels do not go with the parameters."""
 
     # What users call
 
@@ -73,9 +73,9 @@ class Detector(OutlierMixin, Decider):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the training features X (n, m) and, where the method uses them, the labels y.
 
-        A bank in place of X brings its own labels and tells where its features come from. Sets a
+        A bank in place of X brings its own labels and knows where its features come from. Sets a
         provisional threshold from a sample of the training rows themselves, which is optimistic:
-        the fit has seen them. Call `calibrate` with held-out rows for one that holds its promise.
+        the fit has seen them. Call `calibrate` with held-out rows for one that keeps its promise.
         """
         origin = None
         if is_bank(X):
@@ -129,18 +129,18 @@ class Detector(OutlierMixin, Decider):
         return [self._explained(Z[i], i, verdicts, known) for i in range(len(Z))]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return one line on what a fitted detector knows; scikit-learn's of an unfitted one."""
+        """Return one line on what a fitted detector knows; scikit-learn's for an unfitted one."""
         return summary(self) if self._knows_something() else str(super().__repr__(N_CHAR_MAX))
 
     def _repr_html_inner(self) -> str:
-        """Return a card of a fitted detector; scikit-learn's diagram of an unfitted one.
+        """Return a card of a fitted detector; scikit-learn's diagram for an unfitted one.
 
         scikit-learn's `_repr_html_` asks for this, unless its `display` is "text".
         """
         return fitted_card(self) if self._knows_something() else str(super()._repr_html_inner())
 
     def _knows_something(self) -> bool:
-        """Tell whether it was fitted, or calibrated, which needs no fit of some."""
+        """Tell whether it was fitted or calibrated, which some can be without a fit."""
         return self._has_learnt() or hasattr(self, "calibration_")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
@@ -160,7 +160,7 @@ class Detector(OutlierMixin, Decider):
         return self.tags.reads == "logits" and getattr(self, "head", None) is None
 
     def _bank_rows(self, bank: FeatureBank) -> Any:
-        """Return what is read of a bank."""
+        """Return what is read from a bank."""
         return bank_rows(bank, self._reads_logits())
 
     def _ready(self, X: Any) -> Array:

@@ -118,10 +118,10 @@ class CTM(LearnsClassMeans, CosineDetector):
 
     def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
         """Return the cosine of each row to the mean of its own class."""
-        if self.index is not None:  # which may overlook the own class
+        if self.index is not None:  # which may miss a row's own class
             return None
         names, codes = encode_labels(labels, len(Z))
-        if not np.isin(names, self.classes_).all():  # of some, no row was correct
+        if not np.isin(names, self.classes_).all():  # some classes have no correct row
             return None
         own = np.searchsorted(self.classes_, names)[codes]
         rows = as_floating(Z)

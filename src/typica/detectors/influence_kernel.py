@@ -33,8 +33,9 @@ from typica.tags import Tags
 class InfluenceKernel(MomentsDetector):
     """Influence of the typical feature of the predicted class on the input.
 
-    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a
-    zero feature, a uniform p, a head of one class) nothing has influence on it, and the score is 0.
+    exact: True takes p' from the head, False assumes that it is one-hot. Where a gradient is zero
+    (a zero feature, a uniform p, a head of one class) nothing has influence on it, and the score is
+    0.
 
     >>> train, labels = np.array([[2.0, 0.0], [0.0, 4.0]] * 10), [0, 1] * 10
     >>> detector = InfluenceKernel(Head(np.eye(2))).fit(train, labels)

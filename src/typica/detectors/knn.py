@@ -50,7 +50,7 @@ from typica.linalg import paired_distances, unit_rows, units
 from typica.store import storable
 from typica.tags import Tags
 
-# The distance of opposite directions: where a zero row, which has no direction, is said to be.
+# The distance of opposite directions, which a zero row is given: it has no direction.
 FARTHEST = 2.0
 
 
@@ -120,10 +120,10 @@ class KNN(RowsDetector):
 
     @border
     def train_index(self, X: Any, n: int | None = None) -> Self:
-        """Learn what index="ivfpq" codes by from rows X (k, m), a sample of the n to come.
+        """Learn the codes of index="ivfpq" from rows X (k, m), a sample of the n to come.
 
-        The rows themselves are not kept: `partial_fit` takes in rows. Parts that are fitted apart
-        and merged begin with copies of one detector that has learnt this.
+        These rows are not kept: `partial_fit` takes in rows. To fit parts separately and merge
+        them, start each from a copy of one detector that has learnt the codes.
         """
         self._check_parameters()
         if self.index != CODED:

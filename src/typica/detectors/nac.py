@@ -52,7 +52,7 @@ def states(Z: Array, L: Array, head: Head, alpha: float) -> Array:
 
 
 def squashed(products: Array, alpha: float) -> Array:
-    """Return sigmoid(alpha x), which overflows nowhere.
+    """Return sigmoid(alpha x), without overflow.
 
     >>> squashed(np.array([0.0, 1e9]), alpha=1.0)
     array([0.5, 1. ])

@@ -27,7 +27,7 @@ from typica.tags import Tags
 def regret(L: Array, q: Array) -> Array:
     """Return log sum_k p_k / (p_k + (1 - p_k) p_k^r), p = softmax(L), r = q / (1 + q).
 
-    L: logits (n, C); q (n,): how little the training rows say of the row, 0 or more.
+    L: logits (n, C); q (n,): how little the training rows say about the row, 0 or more.
 
     >>> import numpy as np
     >>> regret(np.log(np.array([[0.75, 0.25]] * 2)), np.array([0.0, 1e9])).round(4)
@@ -44,7 +44,7 @@ def regret(L: Array, q: Array) -> Array:
 class PNML(MomentsDetector):
     """Predictive normalized maximum likelihood of the last layer.
 
-    A zero row has no direction and is taken for u = 0.
+    A zero row has no direction and counts as u = 0.
 
     >>> import numpy as np
     >>> train = np.array([[4.0, 0.1], [4.0, -0.1]] * 10)

@@ -79,11 +79,11 @@ def penalty(a: Array) -> Array:
 
 @storable("quorum")
 class Quorum(LearnsClassMeans, ScatterDetector):
-    """Four witnesses in one score, for whoever does not want to choose a method.
+    """Four witnesses in one score, for those who do not want to choose a method.
 
-    head: the classifier's last layer, if there is one: every label of the training data must be a
-    class of it. keep: how many training rows the tails are measured on. They stay with the
-    detector, in its file too, so that a fit can go on. Without labels all rows count as one class.
+    head: the classifier's last layer, if there is one; every label of the training data must be one
+    of its classes. keep: how many training rows the tails are measured on. They stay with the
+    detector, and in its file, so that a fit can go on. Without labels all rows count as one class.
 
     >>> left, right = [[9.0, 1.0], [9.0, 2.0], [8.0, 1.5]], [[1.0, 9.0], [2.0, 9.0], [1.5, 8.0]]
     >>> train = np.array((left + right) * 10) + np.arange(60)[:, None] / 100
@@ -131,7 +131,7 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         self.kept_ = more if known is None else known.merge(more, self.keep)
 
     def _derive(self) -> None:
-        mean_directions(self.moments_)  # says so where a mean has no direction
+        mean_directions(self.moments_)  # raises if a mean has no direction
         self._geometry = Geometry.of(self.moments_, self.head)
         medians, tails = [], []
         for values in self._cross_fitted():
@@ -149,7 +149,7 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         return quantile_of_kept(said, counts, 0.5), quantile_of_kept(said, counts, TAIL)
 
     def _cross_fitted(self) -> Floats:
-        """Return what the witnesses (4, k) say of the rows kept, without having seen their fold.
+        """Return what the witnesses (4, k) say about the rows kept, without having seen their fold.
 
         NaN where one says nothing, because all other folds are of one class.
         """

@@ -36,7 +36,7 @@ class RelativeMahalanobis(Mahalanobis):
 
     Needs the labels of at least two classes. Directions in which the training features do not vary
     within any class count in neither distance, unless there is a shrinkage: in d_0 alone they would
-    make a row the more typical the farther it is. As to rounding, see `Mahalanobis`.
+    make a row more typical the farther away it is. As to rounding, see `Mahalanobis`.
 
     >>> left, right = [[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]], [[9.0, 1.0], [9.0, -1.0], [8.0, 0.0]]
     >>> train = np.array((left + right) * 5)

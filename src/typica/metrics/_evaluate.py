@@ -192,5 +192,5 @@ class _MetricOptions:
 
 
 def _sorted_scores(scores: Array, what: str) -> AnyArray:
-    """Return the scores that metrics are taken of in ascending order."""
+    """Return the checked scores in ascending order."""
     return np.sort(checked_scores(scores, what))

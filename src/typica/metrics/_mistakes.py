@@ -41,7 +41,7 @@ def aurc(scores: Any, wrong: Any) -> float:
 
 @border
 def e_aurc(scores: Any, wrong: Any) -> float:
-    """Return `aurc` minus that of a score that ranks all mistakes last, the least there is.
+    """Return `aurc` minus its least value, that of a score that ranks all mistakes last.
 
     >>> e_aurc([0.9, 0.8, 0.1], [False, False, True])
     0.0

@@ -26,9 +26,9 @@ def kept_count(width: int, percentile: float) -> int:
 def sharpening(P: Array, top: Array) -> Array:
     """Return the factor exp(r) (n, 1) of SCALE and ASH-S: r = sum of a row of P >= 0 over `top`'s.
 
-    top: the largest of each row. r is at least 1, except that it is 0 for a row of zeros, and at
-    most the share of numbers that `top` holds, inverted. It is capped at `LARGEST_EXPONENT`, which
-    takes a percentile above 97, so that float32 suffices.
+    top: the largest of each row. r is 0 for a row of zeros, else at least 1 and at most 1 over the
+    share of numbers that `top` holds. It is capped at `LARGEST_EXPONENT`, which only matters for a
+    percentile above 97, so that float32 suffices.
     """
     xp = namespace(P)
     unit = row_unit(top)

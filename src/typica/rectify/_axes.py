@@ -8,7 +8,7 @@ from typica.moments import Moments
 
 
 def axes_of(moments: Moments) -> tuple[Floats, Floats]:
-    """Return the variances and axes within classes that rectifiers turn by; raise if none is."""
+    """Return the variances and axes within classes that rectifiers turn by; raise if none vary."""
     variances, vectors = principal_axes(moments.scatter_within(), moments.n)
     if len(variances) == 0:
         raise InputError(

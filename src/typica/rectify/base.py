@@ -18,7 +18,7 @@ from typica.estimator import Estimator
 
 
 class Rectifier(TransformerMixin, Estimator):
-    """A scikit-learn transformer of features of any backend; it keeps gradients, and its input.
+    """A scikit-learn transformer of features of any backend; keeps gradients, changes no input.
 
     Subclasses set `tags` and write `_rectify` and, unless they learn nothing, `_learn`.
     """

@@ -66,7 +66,7 @@ class RandomFourier(NewWidth):
         self.seed = seed
 
     def _absorb(self, other: Self) -> None:
-        """Learn nothing: what is drawn depends on the seed alone."""
+        """Learn nothing: what is drawn depends only on the seed."""
 
     def _derive(self) -> None:
         rng = np.random.default_rng(self.seed)

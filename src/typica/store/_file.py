@@ -42,7 +42,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, metadata=metadata)
-        except SafetensorError as error:  # which has no kind for a disk that is full
+        except SafetensorError as error:  # it has no error of its own for a full disk
             raise InputError(
                 f"{path}: cannot be written ({reason_of(error)}); free some space, "
                 "or choose another folder."
@@ -99,7 +99,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
 
 
 def to_bytes(value: Any) -> bytes:
-    """Return what `save` would write; plain data may be among it, such as a dict of arrays.
+    """Return what `save` would write; takes plain data too, such as a dict of arrays.
 
     >>> from_bytes(to_bytes({"n": 3, "sums": np.ones(2)}))
     {'n': 3, 'sums': array([1., 1.])}
@@ -111,8 +111,8 @@ def to_bytes(value: Any) -> bytes:
 def from_bytes(data: bytes) -> Any:
     """Rebuild what `to_bytes` was given. Nothing in it is executed; damaged bytes are refused.
 
-    Unlike `load` it does not try what it has made, which can cost as much as a fit: it is for what
-    processes of one job send each other.
+    Unlike `load` it does not try what it has made, which can cost as much as a fit: it is for
+    messages between the processes of one job.
     """
     try:
         size = int.from_bytes(data[:8], "little")
@@ -145,7 +145,7 @@ def _encoded(value: Any) -> tuple[Tensors, dict[str, str]]:
         "sha256": _ZEROS,
     }
     text = json.dumps(document, sort_keys=True, allow_nan=False)
-    # One key alone: safetensors writes several in random order, and equal detectors should make
+    # Only one key: safetensors writes several in random order, and equal detectors should make
     # equal files.
     return encoder.tensors, {"typica": _document_with_digest(text, _digest(text, encoder.tensors))}
 
@@ -165,7 +165,7 @@ def _document_with_digest(text: str, digest: str) -> str:
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """Return what a detector's file says in its metadata, nothing of a text that is not JSON."""
+    """Return what a detector's file says in its metadata, {} if the text is not JSON."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

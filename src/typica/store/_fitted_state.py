@@ -24,5 +24,5 @@ def restore_state(estimator: Any, state: State) -> None:
 
 
 def _is_stored_name(name: str) -> bool:
-    """Tell the attributes that are stored (`mean_`, `W_`, `n_features_in_`) from private things."""
+    """Tell whether an attribute is stored (`mean_`, `W_`, `n_features_in_`) or private."""
     return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*_", name) is not None

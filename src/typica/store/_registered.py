@@ -48,7 +48,7 @@ def storable(kind: str) -> Callable[[C], C]:
 
 
 def readable(kind: str) -> Callable[[Reader], Reader]:
-    """Register a function that makes something of the state of a kind that is no longer written."""
+    """Register a function that reads the state of a kind that is no longer written."""
 
     def register(reader: Reader) -> Reader:
         _READERS[kind] = reader

@@ -32,7 +32,7 @@ _PENALTIES = np.logspace(-4, 4, 10).tolist()
 
 
 class Combination(Detector):
-    """A detector whose score is made of those of its members.
+    """A detector whose score is made from those of its members.
 
     Subclasses give `_member_scores` and `_member_names`, and fit `members_`. observed_: the
     members' scores of in-distribution rows. null_: mean and variance over them of Fisher's or
@@ -75,11 +75,11 @@ class Combination(Detector):
 
     @border
     def combined_p_values(self, X: Any) -> Floats:
-        """Return the members' p-values of each row, made one as `combine` says.
+        """Return the members' p-values of each row, combined as `combine` says.
 
-        They need no calibration of the combination, but its members' p-values, by one half of the
-        rows that `calibrate` was given. After `calibrate`, `p_values`, by the other half, is valid
-        whatever the members' dependence, as these are for "twice_mean" alone.
+        They need no calibration of the combination, only its members' p-values, which come from one
+        half of the rows that `calibrate` was given. `p_values`, from the other half, is valid
+        however the members depend on each other; these p-values are so only for "twice_mean".
         """
         if self.combine not in COMBINATIONS:
             raise InputError(
@@ -92,9 +92,9 @@ class Combination(Detector):
     def learn_weights(self, known: Any, strange: Any) -> Self:
         """Learn by logistic regression how much each member says, for combine="linear".
 
-        known: held-out rows. strange: rows that should be told from them, e.g. of copies of the
-        same images that were changed a little to mislead the network: no out-of-distribution data
-        is needed. The penalty is chosen by five-fold cross-validation. The threshold is void then:
+        known: held-out rows. strange: rows that should be distinguished from them, e.g. those of
+        the same images, changed a little to mislead the network: no out-of-distribution data is
+        needed. The penalty is chosen by five-fold cross-validation. The threshold is void then:
         call `calibrate`.
         """
         self._check_linear()
@@ -106,9 +106,9 @@ class Combination(Detector):
     def observe(self, S: Any) -> Self:
         """Compare with these members' scores S (n, members) of in-distribution inputs.
 
-        `fit` and `calibrate` do so by themselves, the latter with one half of its rows; this is for
-        scores that were made elsewhere. The threshold is void then; rows of which it is to come
-        must not be among these.
+        `fit` and `calibrate` do this themselves, the latter with one half of its rows; call it for
+        scores that were made elsewhere. The threshold is void then: calibrate on other rows than
+        these.
         """
         self._check_fitted()
         table = to_numpy(self._checked_scores(S))
@@ -119,7 +119,7 @@ class Combination(Detector):
 
     @border
     def set_weights(self, weights: Any) -> Self:
-        """Weigh the members' scores so, for combine="linear"; the threshold is void then."""
+        """Set the members' weights, for combine="linear"; the threshold is void then."""
         self._check_fitted()
         count = len(self._member_names())
         given = to_numpy(weights)
@@ -187,7 +187,7 @@ class Combination(Detector):
         A single row calibrates: it is compared with what was observed before.
         """
         n = int(Z.shape[0])
-        # Drawn, because every second row would be of one class where two classes take turns.
+        # Drawn at random: every second row would be of one class if two classes alternate.
         order = np.random.default_rng(HALVES).permutation(n)
         compared, calibrating = order[: n // 2], order[n // 2 :]
         if len(compared):
@@ -216,7 +216,7 @@ class Combination(Detector):
         return xp.astype(of_logs(table, self.combine), S.dtype)
 
     def _weighed(self, S: Array) -> Array:
-        """Return the sum of the scores by their weights; without any, in units of their tails."""
+        """Return the weighted sum of the scores; without weights, in units of their tails."""
         xp = namespace(S)
         weights = getattr(self, "weights_", None)
         if weights is None:

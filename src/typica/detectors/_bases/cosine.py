@@ -39,7 +39,7 @@ class DirectedDetector(Detector):
 class CosineDetector(DirectedDetector):
     """A detector by the largest of those cosines.
 
-    Rows are multiplied with a tile of directions after the other, so that a million classes need no
+    Rows are multiplied with one tile of directions after another, so that a million classes need no
     more memory than their directions. `_index`, where `_derive` sets it, finds the nearest two in
     less time; their cosines are then taken from the directions themselves.
     """
@@ -78,7 +78,7 @@ class CosineDetector(DirectedDetector):
         return matches
 
     def _is_indexed(self, Z: Array) -> bool:
-        """Tell whether an index finds the matches: it reads the memory of this machine alone."""
+        """Tell whether an index finds the matches: it can only read this machine's memory."""
         return hasattr(self, "_index") and is_at_hand(Z)
 
     def _found(self, Z: Array) -> Matches:

@@ -48,16 +48,16 @@ class LogitDetector(Detector):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from training features X or, without a head, logits; see `Detector.fit`.
 
-        Without a head, labels of another number of classes than X has columns are refused: X is
-        then features, most likely. Of a method that is defined by labels, which may lack classes,
-        that is a warning.
+        Without a head, labels must have as many classes as X has columns: if not, X is most likely
+        features and is refused. A method that is defined by labels, which may lack classes, only
+        warns.
         """
         if self.head is None and not is_bank(X):
             self._check_logits(X, y)
         return super().fit(X, y)
 
     def _check_logits(self, X: Any, y: Any) -> None:
-        """Refuse rows that cannot be logits of the labels' classes; warn where nobody can tell."""
+        """Refuse rows that cannot be logits of the labels' classes; warn where this is unknown."""
         width = as_features(X).shape[1]
         if y is None:
             self._warn_of_logits(width)
@@ -122,7 +122,7 @@ class LogitDetector(Detector):
     def _check(self, X: Any, reset: bool = False) -> Array:
         Z = super()._check(X, reset)
         if not self._has_learnt():
-            # Tells how many classes there are where nothing is learnt of bare logits.
+            # Tells how many classes there are if nothing is learnt from bare logits.
             self._width = int(Z.shape[1])
         return Z
 

@@ -95,7 +95,7 @@ class RowsDetector(Detector):
         )
 
     def _kept(self, Z: Rows) -> Rows:
-        """Return what is kept of the rows Z: an array of its own."""
+        """Return what is kept of the rows Z, as a new array."""
         return np.array(as_floating(Z), order="C")
 
     def _absorb(self, other: Self) -> None:

@@ -51,7 +51,7 @@ def check_dim(dim: int | None, m: int) -> None:
 
 
 def overflow_as_minus_infinity(score: Callable[[Array], Array], Z: Array) -> Array:
-    """Return a detector's score(Z) with -inf for NaN, which rows too far for their dtype give."""
+    """Return a detector's score(Z) with -inf for the NaN of rows that overflow their dtype."""
     with np.errstate(over="ignore", invalid="ignore"):
         return nan_as_minus_infinity(score(Z))
 

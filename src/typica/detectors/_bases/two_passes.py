@@ -29,7 +29,7 @@ class TwoPasses(Detector):
         """Take in one batch in the first pass."""
 
     def _settle(self, n: int) -> None:
-        """Make what the second pass measures by of what the first has found in n rows."""
+        """Turn what the first pass has found in n rows into what the second pass needs."""
 
     def _totals(self, Z: Rows) -> Totals:
         """Return sums over the rows of one batch, in the second pass."""
