@@ -254,7 +254,7 @@ class Estimator(BaseEstimator):
         """Check the input's form; with `reset`, note the width and column names to expect."""
         if not hasattr(X, "shape") and hasattr(X, "features"):
             raise InputError(
-                "a bank, where rows are taken; pass its features, or, to fit a Pipeline on it, "
+                "got a bank where rows are needed; pass its features or, to fit a Pipeline on it, "
                 "call typica.fit(pipeline, bank)."
             )
         has_names, knows_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")

@@ -274,12 +274,10 @@ def test_bad_input_of_the_record_itself():
     with pytest.raises(InputError, match=r"Calibration.add: source=5 is not a name; pass text"):
         plain.add([1.0], source=5)
     with pytest.raises(
-        InputError, match=r"Calibration: levels=0.05 are not Levels; pass Levels.of"
+        InputError, match=r"Calibration: levels=0.05 are not Levels; pass e.g. Levels.of"
     ):
         Calibration(0.05)
-    with pytest.raises(
-        InputError, match=r"Calibration: groups is a list and joins no classes; pass"
-    ):
+    with pytest.raises(InputError, match=r"Calibration: groups is a list, not a mapping; pass"):
         Calibration(by_class=True, groups=["a", "b"])
     assert by_class.n == 0 and plain.n == 99
     assert plain.p_values([0.5, 200.0]).tolist() == [0.02, 1.0]

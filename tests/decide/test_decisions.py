@@ -566,7 +566,7 @@ def test_bad_input(data: Data):
         conformal.judge(rows([1.0]), confidence=2)
     with pytest.raises(InputError, match=r"p_values: seed=-1 is not a seed; pass an integer of at"):
         conformal.p_values(rows([1.0]), randomised=True, seed=-1)
-    with pytest.raises(InputError, match=r"calibrate: groups is a list and joins no classes; pass"):
+    with pytest.raises(InputError, match=r"calibrate: groups is a list, not a mapping; pass"):
         conformal.calibrate(rows([1.0]), by_class=True, groups=["a", "b"])
     with pytest.raises(
         InputError, match=r"p_values: predicted classes are for by_class=True; leave them out"
@@ -928,7 +928,7 @@ def test_rows_of_no_calibrated_group_are_warned_of(data: Data):
     detector = CTM().fit(data.train, data.labels)
     held = np.array([f"class {label}" for label in detector.classify(data.held_out)])
     detector.calibrate(data.held_out, by_class=True, groups={}, predicted=held)
-    with pytest.warns(typica.CalibrationWarning, match=r"no row is of a group that was calibrated"):
+    with pytest.warns(typica.CalibrationWarning, match=r"no row is in a calibrated group"):
         detector.judge(data.ood)  # whose classes are numbers
     assert set(held) <= set(names)
 

@@ -113,9 +113,9 @@ def test_a_pipeline_is_fitted_on_a_bank(data: Data):
     made = typica.fit(make_pipeline(ASH(percentile=10), CTM()), bank)
     assert made[-1].origin_ == bank.origin == typica.fit(CTM(), bank).origin_
     assert made[-1].classes_.tolist() == sorted(bank.classes)
-    with pytest.raises(InputError, match=r"ASH.fit: a bank, where rows are taken; pass its feat"):
+    with pytest.raises(InputError, match=r"ASH.fit: got a bank where rows are needed; pass its"):
         make_pipeline(ASH(), CTM()).fit(bank)
-    with pytest.raises(InputError, match=r"CTM.partial_fit: a bank, where rows are taken"):
+    with pytest.raises(InputError, match=r"CTM.partial_fit: got a bank where rows are needed"):
         CTM().partial_fit(bank)
 
 

@@ -553,7 +553,7 @@ def test_fits_that_cannot_score_say_why(data: Data):
     with pytest.raises(typica.InputError, match=r"Mahalanobis.fit: .* do not vary within a class"):
         Mahalanobis().fit(data.train[:4], [0, 1, 2, 3])
     with pytest.raises(
-        typica.InputError, match=r"RelativeMahalanobis.fit: 1 class is no nearer than all of them"
+        typica.InputError, match=r"RelativeMahalanobis.fit: 1 class is as near as all of them"
     ):
         RelativeMahalanobis().fit(data.train, np.zeros(240, int))
     with pytest.raises(typica.InputError, match=r"RelativeMahalanobis.fit: requires y"):

@@ -473,7 +473,7 @@ def test_bad_parameters_are_named(data: Data):
         (KNN(k=True), r"KNN.fit: k=True is not an integer"),
         (
             KNN(subsample=0.0),
-            r"KNN.fit: subsample=0.0 is neither a share nor a number of rows; pass None, 0.01 or 1000",
+            r"KNN.fit: subsample=0.0 is neither a share nor a number of rows; pass e.g. 0.01, 1000 or None",
         ),
         (KNN(subsample=1.5), r"KNN.fit: subsample=1.5 is neither"),
         (KNN(subsample=0), r"KNN.fit: subsample=0 is neither"),

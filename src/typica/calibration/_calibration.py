@@ -89,7 +89,7 @@ class Calibration:
         scored_by: str = "",
     ) -> None:
         if levels is not None and not isinstance(levels, Levels):
-            raise InputError(f"levels={levels!r} are not Levels; pass Levels.of(alpha=0.05), say.")
+            raise InputError(f"levels={levels!r} are not Levels; pass e.g. Levels.of(alpha=0.05).")
         check_groups(groups, by_class)
         count().check("limit", limit)
         self.levels = levels or Levels.of()
@@ -380,7 +380,7 @@ class Calibration:
         if any(group in self.samples for group in groups):
             return
         warn(
-            f"no row is of a group that was calibrated ({listed(self.samples, _NAMED)}), but of "
+            f"no row is in a calibrated group ({listed(self.samples, _NAMED)}), but in "
             f"{listed(groups, _NAMED)}, so none is rejected; pass predicted= with the classes that "
             "`calibrate` was given.",
             CalibrationWarning,
@@ -415,7 +415,7 @@ class Calibration:
             found += f" of group {group!r}"
         if self.is_of_half:
             need *= 2
-            found += ", the other half being for the ranks of the members,"
+            found += " (the other half is for the ranks of the members)"
         remedy = f"pass at least {need}, or a larger alpha."
         if self.by_class:
             remedy = f"pass at least {need} per group (pool rare classes), or a larger alpha."

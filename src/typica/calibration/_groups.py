@@ -51,7 +51,7 @@ def check_groups(groups: Any, by_class: bool) -> None:
         raise InputError("groups without by_class; pass by_class=True as well.")
     if not isinstance(groups, Mapping):
         raise InputError(
-            f"groups is a {type(groups).__name__} and joins no classes; pass {{class: group}}."
+            f"groups is a {type(groups).__name__}, not a mapping; pass {{class: group}}."
         )
 
 

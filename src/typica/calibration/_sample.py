@@ -110,7 +110,7 @@ class ScoreSample:
         if self.fixed is not None:
             raise InputError(
                 f"only quantiles of the {self.n} calibration scores were kept (file format 1), "
-                "which are enough for the threshold alone; calibrate again."
+                "which are only enough for the threshold; calibrate again."
             )
 
     def _ordered_like(self, scores: AnyArray) -> AnyArray:

@@ -72,7 +72,7 @@ class SeenRows:
 def source_name(source: Any) -> str:
     """Return the name of a source, which may be a path."""
     if not isinstance(source, str | os.PathLike):
-        raise InputError(f"source={source!r} is not a name; pass text, the path of its file say.")
+        raise InputError(f"source={source!r} is not a name; pass text, e.g. the path of its file.")
     return printable(source)
 
 

@@ -64,7 +64,7 @@ class RelativeMahalanobis(Mahalanobis):
         moments = self.moments_
         if len(moments.classes) == 1:
             raise InputError(
-                "1 class is no nearer than all of them; pass labels of two classes or more."
+                "1 class is as near as all of them together; pass labels of two classes or more."
             )
         center, factor = self._whitening()
         mean = moments.mean

@@ -83,7 +83,7 @@ class Combination(Detector):
         """
         if self.combine not in COMBINATIONS:
             raise InputError(
-                f"combine={self.combine!r} makes no p-value; "
+                f"combine={self.combine!r} gives no p-value; "
                 f"choose one of {', '.join(COMBINATIONS)}, or call p_values."
             )
         return self._p_of(to_numpy(self.member_scores(X)))
@@ -269,8 +269,8 @@ def logistic_weights(known: AnyArray, strange: AnyArray) -> Floats:
     for name, rows in (("known", known), ("strange", strange)):
         if len(rows) < 5 or not np.isfinite(rows).all():
             raise InputError(
-                f"{len(rows)} {name} rows, with finite scores or not; "
-                "pass at least 5 whose scores are finite."
+                f"{len(rows)} {name} rows are too few, or have scores that are not finite; "
+                "pass at least 5 rows with finite scores."
             )
     S = np.concatenate([known, strange]).astype(np.float64)
     is_known = np.arange(len(S)) < len(known)

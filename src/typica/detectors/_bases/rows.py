@@ -20,7 +20,7 @@ _BYTES_MADE = 256  # of each number of a block in threads, generously
 SUBSAMPLE = optional(
     share_or_count(
         "a share of the rows (a float) or a number of rows (an integer)",
-        "{name}={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say.",
+        "{name}={value!r} is neither a share nor a number of rows; pass e.g. 0.01, 1000 or None.",
         one=True,
     )
 )
