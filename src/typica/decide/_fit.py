@@ -17,9 +17,9 @@ def fit(estimator: E, X: Any, y: Any = None) -> E:
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline
-    >>> pipeline = make_pipeline(typica.Normalise(), typica.CTM())
+    >>> pipeline = make_pipeline(typica.L2Normalise(), typica.CTM())
     >>> fit(pipeline, np.eye(20), list(range(20)))[-1]
-    CTM: 20 classes, 20 features, threshold 1, keeps 95 % of training
+    CTM: 20 classes, 20 features, threshold 1 from training rows
     """
     detector: Any = final_detector(estimator)
     if detector is estimator or not is_bank(X):
