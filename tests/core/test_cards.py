@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.data import Data
+import pytest
+from helpers.data import Data, fitted
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -86,3 +87,10 @@ def test_what_is_printed_fits_a_line(data: Data):
     assert repr([explanation]) == f"[Explanation({explanation})]"
     one = evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}, tpr=0.9)
     assert repr(one) == "ctm: 2 ID inputs, 1 OOD set, mean FPR90 0.00 %, AUROC 100.00 %"
+
+
+@pytest.mark.parametrize("name", typica.list_detectors())
+def test_nothing_is_deprecated_in_what_notebooks_list(name, data: Data):
+    detector = fitted(name, data)
+    assert "bank_" not in dir(detector)
+    assert make_pipeline("passthrough", detector)._repr_html_()

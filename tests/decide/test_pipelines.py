@@ -117,9 +117,3 @@ def test_a_pipeline_is_fitted_on_a_bank(data: Data):
         make_pipeline(ASH(), CTM()).fit(bank)
     with pytest.raises(InputError, match=r"CTM.partial_fit: got a bank where rows are needed"):
         CTM().partial_fit(bank)
-
-
-def test_the_origin_goes_by_its_old_name_for_a_while(data: Data):
-    detector = CTM().fit(Bank(data))
-    with pytest.deprecated_call(match="source_ is called origin_ now; the old name will be remov"):
-        assert detector.source_ == detector.origin_.to_dict()

@@ -122,8 +122,9 @@ class RowsDetector(Detector):
             return self.batches_[0]
         return np.concatenate(self.batches_)
 
-    @property
-    def bank_(self) -> Rows:
-        """The former name of `rows_`."""
+    def __getattr__(self, name: str) -> Any:
+        """Return the rows by the name that 0.1 had for them, which `dir` does not list."""
+        if name != "bank_":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         warn_of_old_name("bank_", "rows_")
         return self.rows_
