@@ -204,14 +204,13 @@ class Prototypes(LearnsClassMeans, DirectedDetector):
         if self.negative is not None:
             width = int(self._directions.shape[1])
             strange = _directions("negative", self.negative, width)
-            self._negatives = Negatives.dealt(strange, min(self._n_parts, len(strange)))
+            self._negatives = Negatives.dealt(strange, min(self._n_parts(), len(strange)))
         elif len(self._directions) == 1:
             raise InputError(
                 "one class, and no negative prototypes: every row would score 1; pass labels or "
                 "prototypes of two classes or more, or negative prototypes."
             )
 
-    @property
     def _n_parts(self) -> int:
         if self.parts is not None:
             return int(self.parts)
@@ -236,7 +235,7 @@ class Prototypes(LearnsClassMeans, DirectedDetector):
         temperature = float(self.temperature or NEGLABEL_TEMPERATURE)
         negatives: Negatives = self._like("_negatives", Z)
         strange = cosines(Z, negatives.directions) / temperature + negatives.absent
-        parts = min(self._n_parts, len(self.negative))
+        parts = min(self._n_parts(), len(self.negative))
         size = int(negatives.absent.shape[0]) // parts
         return positive_share(similarities / temperature, xp.reshape(strange, (-1, size, parts)))
 

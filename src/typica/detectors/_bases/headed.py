@@ -37,6 +37,13 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
     return np.asarray(head.classes[predicted] == labels)
 
 
+class NoHeadError(InputError, AttributeError):
+    """The error of a detector that is used without the head it needs.
+
+    An AttributeError too, by which `hasattr` and `dir` know that there is none.
+    """
+
+
 class ClassesOfHead(Estimator):
     """A detector whose classes are those of its head."""
 
@@ -45,7 +52,7 @@ class ClassesOfHead(Estimator):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError(f"no head; pass {head_to_pass()}.")
+            raise NoHeadError(f"no head; pass {head_to_pass()}.")
         return self.head
 
     @property

@@ -122,9 +122,13 @@ class RowsDetector(Detector):
             return self.batches_[0]
         return np.concatenate(self.batches_)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the rows by the name that 0.1 had for them, which `dir` does not list."""
-        if name != "bank_":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def bank_(self) -> Rows:
+        """The former name of `rows_`."""
         warn_of_old_name("bank_", "rows_")
         return self.rows_
+
+    def __dir__(self) -> list[str]:
+        """List no old name: to look at it, as scikit-learn's `dir` does, would be a warning."""
+        names = [name for name in object.__dir__(self) if name != "bank_"]
+        return [name for name in names if hasattr(self, name)]
