@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, border
 from typica.files import digest_of
 from typica.store import State, storable
 
@@ -79,6 +79,7 @@ class Origin:
         return all(key in values for key in _NEEDED)
 
     @classmethod
+    @border
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
         """Return the origin that `to_dict` told of; other values are left out."""
         if not cls.known_in(values):
