@@ -45,7 +45,7 @@ test: lint test-bare browser web
 SKIPPED = the tests that need a browser will be skipped
 browser:
 	@if { command -v chromium && command -v chromedriver; } >/dev/null; then :; \
-	elif [ "$(BROWSER)" = none ] || [ "$(origin BROWSER):$(BROWSER)" = "command line:" ]; then \
+	elif [ "$(origin BROWSER)" != undefined ] && [ -z "$(filter-out none,$(BROWSER))" ]; then \
 		echo "BROWSER=$(BROWSER): nothing is installed, $(SKIPPED)"; \
 	elif ! command -v apt-get >/dev/null; then echo "no Chromium and no apt-get: $(SKIPPED)"; \
 	elif [ "$$(id -u)" != 0 ]; then echo "no Chromium, and only root may install it: $(SKIPPED)"; \
@@ -128,8 +128,10 @@ test-scale: .scale/ready postgres
 # A server that the tests start and stop themselves; as root it is installed.
 postgres:
 	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif [ "$(origin POSTGRES)" != undefined ] && [ -z "$(filter-out none,$(POSTGRES))" ]; then \
+		echo "POSTGRES=$(POSTGRES): nothing is installed, its tests will be skipped"; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "installing a system package as root: postgresql"; \
+		echo "installing a system package as root: postgresql (POSTGRES= leaves it out)"; \
 		{ apt-get update -qq && apt-get install -y -qq postgresql; } >/dev/null 2>&1 \
 			|| echo "PostgreSQL could not be installed: its tests will be skipped"; \
 	else echo "no PostgreSQL, and only root may install it: its tests will be skipped"; \

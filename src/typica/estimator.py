@@ -163,12 +163,16 @@ class Estimator(BaseEstimator):
         never stored, pickled or copied, and dropped when a parameter or what was learnt changes.
         """
         parameters = self._parameters()
-        if getattr(self, "_derived_from", parameters) != parameters:
-            self._drop_derived()
+        self._drop_stale(parameters)
         if not hasattr(self, "_derived_from"):
             self._derive()
             # Last, so that another thread never takes for ready what is still being made.
             self._derived_from = parameters
+
+    def _drop_stale(self, parameters: list[Any]) -> None:
+        """Drop what was made with other parameters than today's."""
+        if getattr(self, "_derived_from", parameters) != parameters:
+            self._drop_derived()
 
     def _parameters(self) -> list[Any]:
         """Return the values of the declared parameters, so that `==` compares them."""

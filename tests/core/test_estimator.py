@@ -260,3 +260,35 @@ def test_settings_of_scikit_learn_survive(data: Data):
     rectifier = PCA(n_components=2).set_output(transform="pandas").fit(data.train)
     again = pickle.loads(pickle.dumps(rectifier.set_params(n_components=3)))
     assert list(again.transform(data.test).columns) == ["pca0", "pca1", "pca2"]
+
+
+def test_a_refused_data_frame_leaves_a_detector_as_it_was(data: Data):
+    good = pd.DataFrame(data.train[:, :4], columns=list("abcd"))
+    bad = pd.DataFrame(data.train[:, :4], columns=list("dcba")).astype(object)
+    bad.iloc[3, 1] = "text"
+    detector = CTM().fit(good, data.labels)
+    before = detector.score_samples(good)
+    with pytest.raises(InputError):
+        detector.fit(bad, data.labels)
+    np.testing.assert_array_equal(detector.score_samples(good), before)
+    blank = CTM()
+    for learn in (blank.fit, blank.partial_fit):
+        with pytest.raises(InputError):
+            learn(bad, data.labels)
+    with pytest.raises(InputError, match="is not fitted yet"):
+        blank.score_samples(good)
+    blank.partial_fit(good, data.labels)
+
+
+def test_arrays_need_no_names_where_these_came_from_a_file(data: Data, tmp_path):
+    frame = pd.DataFrame(data.train, columns=[f"f{i}" for i in range(data.train.shape[1])])
+    detector = CTM().fit(frame, data.labels)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        detector.score_samples(data.test)
+    detector.save(tmp_path / "d.safetensors")
+    read = typica.load(tmp_path / "d.safetensors")
+    read.score_samples(data.test)  # and no warning, which would be an error here
+    with pytest.raises(InputError, match="feature names"):
+        read.score_samples(frame[frame.columns[::-1]])
+    with pytest.raises(InputError, match=r"5 features"):
+        CTM().fit(data.train[:, :3]).score_samples(frame[frame.columns[:5]])

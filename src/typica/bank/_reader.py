@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.cards import card
-from typica.errors import FormatError, InputError, argument, counted
+from typica.errors import FormatError, InputError, argument, counted, warn_of_old_name
 from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
@@ -138,7 +137,7 @@ class Bank:
     @property
     def source(self) -> dict[str, Any] | None:
         """The same as a plain dict; `origin` has taken its place."""
-        warnings.warn("Bank.source is called origin now", DeprecationWarning, stacklevel=2)
+        warn_of_old_name("Bank.source", "origin")
         if self.origin is None:
             return None
         return self.origin.to_dict()

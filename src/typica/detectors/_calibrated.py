@@ -223,6 +223,12 @@ class Calibrated(Provisional):
         made.add(check_scores(scored.scores), scored.classes, source)
         return self._decide_by(made, Z)
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a threshold that others gave is void then."""
+        super().set_params(**params)
+        self._drop_stale_decisions()
+        return self
+
     def __copy__(self) -> Self:
         """Return a copy with a calibration of its own, to which more rows may come."""
         made = type(self).__new__(type(self))
@@ -345,13 +351,13 @@ class Calibrated(Provisional):
             raise NotFittedError(f"there are no calibration scores; {advice_to_calibrate()}.")
         return self.calibration_
 
-    def _prepare(self) -> None:
-        self._drop_stale_decisions()
-        super()._prepare()
+    def _drop_stale(self, parameters: list[Any]) -> None:
+        super()._drop_stale(parameters)
+        self._drop_stale_decisions(parameters)
 
-    def _drop_stale_decisions(self) -> None:
+    def _drop_stale_decisions(self, parameters: list[Any] | None = None) -> None:
         """Forget thresholds that were set with other parameters, which make other scores."""
-        parameters = self._parameters()
+        parameters = self._parameters() if parameters is None else parameters
         changed = getattr(self, "_decided_with", parameters) != parameters
         if changed or any(step.has_changed() for step in getattr(self, "_decided_after", ())):
             self._learnt_more()

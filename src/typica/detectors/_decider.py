@@ -30,6 +30,8 @@ class Decider(Calibrated):
     def decision_function(self, X: Any, *, predicted: Any = None) -> Array:
         """Return score - threshold: negative where the row is rejected."""
         scores, offsets = self._scores_and_offsets(X, predicted)
+        if isinstance(offsets, float) and offsets > -np.inf:
+            return scores - offsets
         xp = namespace(scores)
         with np.errstate(invalid="ignore"):
             above = scores - offsets

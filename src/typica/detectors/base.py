@@ -21,7 +21,7 @@ from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decider import Decider
 from typica.detectors._matches import Matches, top_two
 from typica.detectors._repr import fitted_card, summary
-from typica.errors import about, argument, border
+from typica.errors import about, argument, border, warn_of_old_name
 from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import unit_rows
 from typica.origin import Origin
@@ -43,6 +43,12 @@ class Detector(OutlierMixin, Decider):
     """
 
     origin_: Origin
+
+    @property
+    def source_(self) -> dict[str, Any]:
+        """The origin as a plain dict, as version 0.1 called it; `origin_` has taken its place."""
+        warn_of_old_name("source_", "origin_")
+        return self.origin_.to_dict()
 
     # What a method supplies
 

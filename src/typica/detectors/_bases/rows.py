@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from typica.arrays import Labels, Rows, as_floating, check_rows, row_blocks
 from typica.checks import optional, share_or_count
 from typica.detectors.base import Detector
-from typica.errors import InputError
+from typica.errors import InputError, warn_of_old_name
 from typica.threads import blas_threads, in_threads
 
 _BYTES_MADE = 256  # of each number of a block in threads, generously
@@ -126,5 +125,5 @@ class RowsDetector(Detector):
     @property
     def bank_(self) -> Rows:
         """The former name of `rows_`."""
-        warnings.warn("bank_ is called rows_ now", DeprecationWarning, stacklevel=2)
+        warn_of_old_name("bank_", "rows_")
         return self.rows_
