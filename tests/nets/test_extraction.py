@@ -238,7 +238,7 @@ def test_images_that_cannot_be_read_stop_it_or_are_listed(here: Path, photos: Pa
     )
     for file in folder.rglob("*.png"):
         file.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="none of the 60 images can be read"):
+    with pytest.raises(InputError, match="none of 60 images can be read"):
         extract(
             open_images(folder),
             open_model(MODEL),
