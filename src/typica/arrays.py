@@ -15,7 +15,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.progress import advance
 
 Array = Any  # an array of any backend
@@ -164,7 +164,7 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
         X = _from_foreign(X)
     if X.ndim != 2:
         raise InputError(
-            f"features of shape {tuple(X.shape)} have {X.ndim} dimensions instead of 2. "
+            f"features of shape {tuple(X.shape)} have {counted(X.ndim, 'dimension')} instead of 2. "
             "Reshape your data to (rows, features); a single input is x[None, :]."
         )
     n, m = X.shape

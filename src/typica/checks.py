@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from typica.errors import InputError, given
+from typica.errors import InputError, a_kind, given
 from typica.written_numbers import exact, meant_decimal
 
 
@@ -31,7 +31,7 @@ class Parameter:
     meaning
         Completes "it is ...".
     complaint
-        The message about a bad value, with the fields name, value, kind (the name of its type) and
+        The message about a bad value, with the fields name, value, kind (its type: "an int") and
         given (name and value as the caller wrote them).
 
     >>> even = Parameter(lambda v: v % 2 == 0, "an even number", "{name}={value!r} is odd; pass 2.")
@@ -53,7 +53,7 @@ class Parameter:
     def check(self, name: str, value: Any) -> None:
         """Raise unless the parameter of this name may have the value."""
         if not self.accepts(value):
-            kind, as_given = type(value).__name__, given(name, value)
+            kind, as_given = a_kind(value), given(name, value)
             raise InputError(
                 self.complaint.format(name=name, value=value, kind=kind, given=as_given)
             )
@@ -216,7 +216,7 @@ def matrix(row: str) -> FromFile:
     return FromFile(
         lambda value: value is None or (_is_listed(value) and _is_matrix(value)),
         f"a matrix, one row per {row}, or None",
-        f"{{name}} is a {{kind}} and not a matrix; pass one row per {row}.",
+        f"{{name}} is {{kind}} and not a matrix; pass one row per {row}.",
     )
 
 
@@ -229,7 +229,7 @@ def names() -> FromFile:
     return FromFile(
         lambda value: value is None or (_is_listed(value) and _are_names(value)),
         "a list of distinct names, or None",
-        "{name} is a {kind} and not a list of distinct names; pass one for each row.",
+        "{name} is {kind} and not a list of distinct names; pass one for each row.",
         "names",
     )
 

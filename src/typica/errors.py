@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,6 +117,28 @@ def by_caller(python: str, shell: str) -> str:
     return shell if _typed.get() else python
 
 
+def counted(n: int, noun: str) -> str:
+    """Return how many of something there are, for a message.
+
+    >>> counted(1, "input"), counted(2, "input"), counted(2, "class")
+    ('1 input', '2 inputs', '2 classes')
+    """
+    if n == 1:
+        return f"{n} {noun}"
+    return f"{n} {noun}es" if noun.endswith(("s", "x")) else f"{n} {noun}s"
+
+
+def a_kind(value: object) -> str:
+    """Return what kind of thing a value is, with its article, for a message.
+
+    >>> a_kind(3), a_kind("three")
+    ('an int', 'a str')
+    """
+    name = type(value).__name__
+    sounds_open = name.startswith((*"aeioAEIO", "ndarray"))
+    return f"an {name}" if sounds_open else f"a {name}"
+
+
 def listed(things: Iterable[object], most: int = 8, *, quoted: bool = False) -> str:
     """Return the first few of some things, and how many more there are, for a message.
 
@@ -164,10 +187,27 @@ def about(thing: str) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def at(place: str) -> Iterator[None]:
+    """Name a place in the input errors that leave the block, where `border` cannot know its name.
+
+    >>> with at("zoo.load('vgg')"):
+    ...     raise InputError("no weights come with it; pass weights=FILE.")
+    Traceback (most recent call last):
+    typica.errors.InputError: zoo.load('vgg'): no weights come with it; pass weights=FILE.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.place = place
+        raise
+
+
 def border(public: Callable[P, R]) -> Callable[P, R]:
     """Name the decorated function, or class and method, in the input errors that leave it.
 
-    Where one public function calls another, the one that the user called is named.
+    Where one public function calls another, the one that the user called is named. Of a generator,
+    errors are named as they come. Arguments that it does not take are refused under that name too.
 
     >>> @border
     ... def halve(number):
@@ -180,12 +220,23 @@ def border(public: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(public)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return public(*args, **kwargs)
+            made = public(*args, **kwargs)
         except InputError as error:
             error.place = _place(public, args)
             raise
+        except TypeError:
+            _check_call(public, args, kwargs)
+            raise
+        return _named(made, _place(public, args)) if yields else made
 
+    yields = inspect.isgeneratorfunction(public)
     return guarded
+
+
+def _named(generator: Any, place: str) -> Any:
+    """Return a generator whose input errors name the public function that made it."""
+    with at(place):
+        yield from generator
 
 
 def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
@@ -194,8 +245,26 @@ def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
     if not owner or owner.endswith("<locals>") or not args:
         return name
     kind = args[0] if isinstance(args[0], type) else type(args[0])
-    constructs = name in ("__init__", "__post_init__", "__call__")
+    constructs = name in ("__init__", "__post_init__", "__call__", "forward")
     return kind.__name__ if constructs else f"{kind.__name__}.{name}"
+
+
+def _check_call(
+    public: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raise a TypeError that names the public function, if it does not take these arguments.
+
+    Python would name the class that the method was written in, which may be a private one.
+    """
+    signature = inspect.signature(public)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        place = _place(public, args)
+        by_name = [name for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
+        if by_name and str(error) == "too many positional arguments":
+            raise TypeError(f"{place}: {error}; pass {', '.join(by_name)} by name.") from None
+        raise TypeError(f"{place}: {error}.") from None
 
 
 def reason_of(error: BaseException, length: int = _REASON) -> str:

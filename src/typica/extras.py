@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from typing import Any
 
 from typica.errors import InputError
+
+_LAST_PYTHON = {"mlserver": (3, 12)}  # with a later one, the extra of these modules is empty
 
 
 def need(module: str, extra: str) -> Any:
@@ -27,6 +30,13 @@ def check_installed(module: str, extra: str) -> None:
 
 
 def _missing(module: str, extra: str) -> InputError:
+    last = _LAST_PYTHON.get(module)
+    if last is not None and sys.version_info[:2] > last:
+        newest = ".".join(map(str, last))
+        return InputError(
+            f"{module} is not installed, and stops at Python {newest}; with that one, install the "
+            f"extra {extra!r}: pip install 'typica[{extra}]'."
+        )
     return InputError(
         f"{module} is not installed; install the extra {extra!r}: pip install 'typica[{extra}]'."
     )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray, to_numpy
 from typica.cards import card
 from typica.checks import check_share
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, counted
 from typica.extras import need
 from typica.fdr import ROUNDING, benjamini_hochberg
 from typica.written_numbers import Level
@@ -114,9 +114,8 @@ class GroupVerdicts:
         return need("pandas", "pandas").DataFrame(self.to_dict())
 
     def __repr__(self) -> str:
-        noun = "group" if len(self) == 1 else "groups"
         accepted = len(self) - self.n_atypical
-        return f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
+        return f"{counted(len(self), 'group')}: {accepted} typical, {self.n_atypical} atypical"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, with what was rejected in colour."""
@@ -192,7 +191,8 @@ def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
     ids = to_numpy(groups)
     if ids.shape != (n,):
         raise InputError(
-            f"{argument('groups')} of shape {ids.shape} for {n} rows; pass the group of each row."
+            f"{argument('groups')} of shape {ids.shape} for {counted(n, 'row')}; "
+            "pass the group of each row."
         )
     if ids.dtype.kind == "O":
         ids = _plain_groups(ids)

@@ -139,7 +139,7 @@ class Head:
 HEAD = Parameter(
     lambda value: value is None or isinstance(value, Head),
     "a typica.Head, or None where it is not needed",
-    "{name} is a {kind}; pass typica.Head(weight, bias).",
+    "{name} is {kind}; pass typica.Head(weight, bias).",
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Labels, to_numpy
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, counted
 
 _ROWS_OF_EACH = 32  # class, on average: this far into shuffled rows, every class has come
 
@@ -93,7 +93,8 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
         raise InputError(f"labels of shape {array.shape}; pass one label per row.")
     if array.size != n_rows:
         header = " (is the first a header?)" if _may_have_header(array, n_rows) else ""
-        raise InputError(f"{array.size} labels for {n_rows} rows{header}; pass one label per row.")
+        labels, rows = counted(array.size, "label"), counted(n_rows, "row")
+        raise InputError(f"{labels} for {rows}{header}; pass one label per row.")
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()

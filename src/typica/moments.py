@@ -201,6 +201,7 @@ class Moments:
         mean: NDArray[np.float64] = self._counts / self.n @ self.means
         return mean
 
+    @border
     def scatter_within(self) -> NDArray[np.float64]:
         """Give the scatter (m, m) of the rows about their class means, which must be there."""
         scatter: NDArray[np.float64] | None = self.scatter
@@ -208,6 +209,7 @@ class Moments:
             raise InputError("no scatter was gathered; use Moments(scatter=True).")
         return scatter
 
+    @border
     def scatter_about(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the scatter (m, m) of all rows about one point (m,): within classes and of means.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, border
 from typica.files import digest_of
 from typica.store import State, storable
 
@@ -93,6 +93,7 @@ class Origin:
         return all(key in values for key in _NEEDED)
 
     @classmethod
+    @border
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
         """Rebuild the origin from what `to_dict` returned; other values are ignored."""
         if not cls.known_in(values):

@@ -7,7 +7,7 @@ import pkgutil
 from typing import Any, Generic, TypeVar
 
 from typica import plugins
-from typica.errors import InputError
+from typica.errors import InputError, a_kind
 
 T = TypeVar("T")
 
@@ -38,6 +38,8 @@ class Registry(Generic[T]):
 
     def find(self, name: str) -> type[T]:
         """Return the class of a method by its name, in any case and with - for _."""
+        if not isinstance(name, str):
+            raise InputError(f"{a_kind(name)} is no name; choose one of {', '.join(self.names())}.")
         wanted = name.lower().replace("-", "_")
         if wanted not in self.names():
             raise InputError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.cards import card
-from typica.errors import InputError, border, by_caller, given
+from typica.errors import InputError, border, by_caller, counted, given
 from typica.extras import need
 from typica.groups import GroupVerdicts
 
@@ -254,11 +254,11 @@ class Verdicts:
         return need("pyarrow", "parquet").table(self.to_dict())
 
     def __repr__(self) -> str:
-        noun = "verdict" if len(self) == 1 else "verdicts"
+        verdicts = counted(len(self), "verdict")
         if self.typical is None:
-            return f"{len(self)} {noun}: no threshold"
+            return f"{verdicts}: no threshold"
         accepted = len(self) - self.n_atypical
-        found = f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
+        found = f"{verdicts}: {accepted} typical, {self.n_atypical} atypical"
         return found if self.groups is None else f"{found}; {self.groups!r}"
 
     def _repr_html_(self) -> str:

@@ -206,7 +206,7 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
             None,
             r"a label of 9223372036854775813; pass integers below 2\*\*63",
         ),
-        ({"features": rows(2)}, ["a"], "1 names for 2 rows"),
+        ({"features": rows(2)}, ["a"], "1 name for 2 rows"),
         ({"features": rows(2)}, ["a", "\ud800"], "a name cannot be stored"),
         ({"features": rows(2)}, ["a", 1], "a name cannot be stored"),
     ],
@@ -246,9 +246,9 @@ def test_bad_arguments(tmp_path: Path) -> None:
             InputError, match=r"identity cannot be stored .*; pass a dict of JSON values"
         ):
             BankWriter(tmp_path / "b", {"x": value})
-    with pytest.raises(InputError, match="3 labels for 2 rows of features"):
+    with pytest.raises(InputError, match="labels of length 3 for 2 rows of features"):
         write_bank(tmp_path / "b", rows(2), labels=[1, 2, 3])
-    with pytest.raises(InputError, match="1 names for 2 rows of features"):
+    with pytest.raises(InputError, match="names of length 1 for 2 rows of features"):
         write_bank(tmp_path / "b", rows(2), names=["a"])
     for bad in (np.arange(3.0), rows(0), 3.0):
         with pytest.raises(InputError, match="write_bank: features of shape"):
@@ -276,10 +276,10 @@ def test_bad_arguments(tmp_path: Path) -> None:
         ({"features": None}, r"features of shape \(\); pass rows"),
         ({"labels": 5}, r"labels of shape \(\); pass one per row"),
         ({"logits": 5}, r"logits of shape \(\); pass one per row"),
-        ({"names": 5}, "names is a int; pass one string per row"),
+        ({"names": 5}, "names is an int; pass one string per row"),
         ({"names": "ab"}, "names is a str; pass one string per row"),
-        ({"head": np.eye(6)}, r"head is a ndarray; pass typica\.Head\(weight, bias\)"),
-        ({"classes": 5}, "classes is a int; pass a list of names"),
+        ({"head": np.eye(6)}, r"head is an ndarray; pass typica\.Head\(weight, bias\)"),
+        ({"classes": 5}, "classes is an int; pass a list of names"),
         ({"classes": "cat"}, "classes is a str; pass a list of names"),
         ({"classes": ["crane", "maillot", "crane"]}, "the class 'crane' comes twice; give each"),
         ({"logits": np.ones((2, 7)), "head": HEAD}, "7 logits per row for a head of 2 classes"),
@@ -299,7 +299,7 @@ def test_a_finished_bank_has_a_head_and_distinct_classes(tmp_path: Path) -> None
         writer.write({"features": rows(2)})
         with pytest.raises(InputError, match="b: the class 'a' comes twice"):
             writer.finish(classes=["a", "b", "a"])
-        with pytest.raises(InputError, match="b: head is a ndarray"):
+        with pytest.raises(InputError, match="b: head is an ndarray"):
             writer.finish(np.eye(6))  # type: ignore[arg-type]
         assert writer.finish(classes=["a", "b"]).classes == ["a", "b"]
 

@@ -185,7 +185,7 @@ def test_ascii_art_draws_ink_in_five_shades():
 @pytest.mark.parametrize("entrance", [digits.load, digits.images])
 def test_bad_seed(entrance, seed):
     with pytest.raises(
-        InputError, match=r"^digits: seed=.* pass an integer from 0 to 2\*\*32 - 1\.$"
+        InputError, match=r"^(load|images): seed=.* pass an integer from 0 to 2\*\*32 - 1\.$"
     ):
         entrance(seed)
 
@@ -232,5 +232,5 @@ def test_bad_image():
     ],
 )
 def test_a_suite_that_does_not_fit_together(suite, field, value, message):
-    with pytest.raises(InputError, match=rf"^FeatureSuite 'digits': {message}"):
+    with pytest.raises(InputError, match=rf"^FeatureSuite: suite 'digits': {message}"):
         replace(suite, **{field: value})

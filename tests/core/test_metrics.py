@@ -337,7 +337,7 @@ def test_scores_that_cannot_be_used(scores, message):
     + [
         (
             {"convention": "last"},
-            r"convention='last'; pass one of \['first', 'interpolated', 'rank'\]\.",
+            r"convention='last'; choose one of first, interpolated, rank\.",
         )
     ],
 )

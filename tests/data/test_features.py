@@ -255,10 +255,10 @@ def test_labels_of_some_rows_are_refused_and_those_of_none_are_none(tmp_path):
     (tmp_path / "some.csv").write_text("x,label\n1,cat\n2, \n3,\n")
     for read in (read_features, read_labels):
         with pytest.raises(
-            FormatError, match=r"some\.csv: 2 rows have no label; write one per row"
+            FormatError, match=r"some\.csv: 2 rows without a label; write one per row"
         ):
             read(tmp_path / "some.csv")
-    with pytest.raises(FormatError, match="1 rows have no label"):
+    with pytest.raises(FormatError, match="1 row without a label"):
         (tmp_path / "groups.csv").write_text("x,site\n1,\n2,north\n")
         read_features(tmp_path / "groups.csv", groups="site")
     (tmp_path / "none.csv").write_text("x,label\n1,\n2,\n")

@@ -238,7 +238,7 @@ def test_lists_of_files_and_folders(tmp_path, monkeypatch):
     assert len(many) == 3
     for bad, message in (
         ([], "an empty list"),
-        (["photo.png", 3], "a list with a int in it"),
+        (["photo.png", 3], "a list with an int in it"),
         (["photo.png", "absent.png"], "absent.png: there is no such file or folder"),
         ("nowhere", "nowhere: there is no such file or folder; check the path"),
         (3, "got int; pass a path"),

@@ -574,7 +574,7 @@ def test_bad_input(data: Data):
         conformal.p_values(rows([1.0]), predicted=["ant"])
     by_class = First().calibrate(rows(np.arange(99.0)), by_class=True)
     with pytest.raises(
-        InputError, match=r"p_values: predicted has shape \(2,\) for 1 rows; pass one per row"
+        InputError, match=r"p_values: predicted has shape \(2,\) for 1 row; pass one per row"
     ):
         by_class.p_values(rows([1.0]), predicted=["ant", "bee"])
 

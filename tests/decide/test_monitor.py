@@ -421,18 +421,18 @@ def test_read_scores(scores, size, named):
     [
         (
             ["1.0", "what"],
-            r"stdin: line 2: 'what' holds no score; write a number or \{\"score\": number\}",
+            r"^read_scores: line 2: 'what' holds no score; write a number or \{\"score\": number\}",
         ),
-        (['{"value": 1}'], r"stdin: line 1: .* holds no score"),
-        (["[1]"], r"stdin: line 1: '\[1\]' holds no score"),
-        (["", "NaN"], r"stdin: line 2: the score is NaN; fix the input or the detector"),
+        (['{"value": 1}'], r"^read_scores: line 1: .* holds no score"),
+        (["[1]"], r"^read_scores: line 1: '\[1\]' holds no score"),
+        (["", "NaN"], r"^read_scores: line 2: the score is NaN; fix the input or the detector"),
         (
             ["1", '{"score": 1, "class": "a"}'],
-            r"stdin: line 2 and the lines before it differ: some have a class, some do not",
+            r"^read_scores: line 2 and the lines before it differ: some have a class, some do not",
         ),
         (
             ['{"score": 1, "class": {"name": "a"}}'],
-            r"stdin: line 1: the class is not a single name; write a text or a number",
+            r"^read_scores: line 1: the class is not a single name; write a text or a number",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_thresholds_by_class(layered):
         (lambda e, d: LayerEnsemble().fit({}), "no layers; pass features"),
         (lambda e, d: LayerEnsemble(layers=["early"]).fit(d.train["early"]), r"layers=\['early'\], and one matrix"),
         (lambda e, d: e.score_samples({**d.test, "early": torch.zeros((200, 3))}), "layers of kinds Tensor and ndarray"),
-        (lambda e, d: LayerEnsemble(3).fit(d.train), "detector is a int; pass a detector, or a dict"),
+        (lambda e, d: LayerEnsemble(3).fit(d.train), "detector is an int; pass a detector, or a dict"),
         (lambda e, d: LayerEnsemble(layers=["a", "a"]).fit(d.train), "is not a list of names"),
         (lambda e, d: LayerEnsemble({"early": CTM()}, layers=["middle"]).fit(d.train), "layer 'middle': `detector` has none for it"),
         (lambda e, d: LayerEnsemble("ctn").fit(d.train), "detector 'ctn' is unknown"),

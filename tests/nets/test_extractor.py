@@ -449,6 +449,12 @@ def test_a_model_with_a_module_called_penultimate():
     ).features.shape == (2, 3)
 
 
+def test_the_network_itself_is_not_among_the_closest_names(conv):
+    with pytest.raises(typica.InputError) as refused:
+        FeatureExtractor(conv, layer="zz")
+    assert "closest: '" in str(refused.value) and "''" not in str(refused.value)
+
+
 def test_wrong_arguments(conv):
     with pytest.raises(typica.InputError, match=r"model is a str; pass a torch.nn.Module"):
         FeatureExtractor("resnet")
@@ -621,11 +627,11 @@ def test_the_head_is_read_anew(conv):
 def test_it_says_what_it_found(conv, caplog):
     extractor = FeatureExtractor(conv)
     assert "no batch has been run yet" in extractor.describe()
-    with caplog.at_level(logging.INFO, logger="typica.nets"):
+    with caplog.at_level(logging.INFO):
         extractor(images())
-        extractor(images())
+    assert not caplog.messages  # `extract` tells it through typica.progress
     expected = "Conv: features are the input of the head (6 wide); the head is 'fc' (3 classes), whose output the model"
-    assert len(caplog.messages) == 1 and caplog.messages[0].startswith(expected)
+    assert extractor.describe().startswith(expected)
     assert repr(extractor) == "FeatureExtractor(Conv, layers=['penultimate'], head='fc')"
 
 

@@ -431,7 +431,7 @@ def test_nothing_is_loaded_without_trust(tmp_path, make):
         with pytest.raises(
             typica.InputError,
             match=r"evil.* can run any code when it is loaded, .* export the model to ONNX "
-            r".* agree with trust=True",
+            r".* package\.module:function, .* agree with trust=True",
         ):
             load(str(path))
         assert set(tmp_path.iterdir()) == before

@@ -167,7 +167,7 @@ def test_images_that_cannot_be_read(bank, photos: Path, here: Path):
     assert [note.split(":")[0] for note in watcher.notes] == ["skipped"]
     assert str(bad) in watcher.notes[0]
     assert found.file.tolist() == [str(good)]
-    with pytest.raises(InputError, match="none of the 1 images can be read"):
+    with pytest.raises(InputError, match="none of 1 image can be read"):
         judge_images(detector, bad, model=MODEL, settings=skipping)
     with pytest.raises(InputError, match=r"images\[0\]: type float64; pass uint8"):
         judge_images(detector, [np.zeros((8, 8, 3))], model=MODEL)
@@ -311,5 +311,5 @@ def test_images_in_memory_are_told_apart_by_what_they_show():
     assert len(set(prints)) == len(sets)
     assert open_images([image.copy()]).fingerprint() == prints[0]
     assert open_images([image, array], labels=["a", "b"]).classes == ["a", "b"]
-    with pytest.raises(InputError, match="a list with a Image in it; pass paths"):
+    with pytest.raises(InputError, match="a list with an Image in it; pass paths"):
         open_images([image, "photo.jpg"])

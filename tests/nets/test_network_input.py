@@ -93,7 +93,7 @@ def test_no_transform_is_asked_for_where_none_would_do():
     wanted = "takes 5 channels, where images have 1 or 3; make its features yourself, and pass"
     with pytest.raises(InputError, match=wanted) as error:
         transform_for(open_model(conv(5)), some((8, 8)))
-    assert "transform" not in str(error.value)
+    assert "transform" not in str(error.value.args[0])
 
 
 def test_what_is_given_goes_before_what_is_read_off():
@@ -162,7 +162,7 @@ def test_class_files(tmp_path: Path):
             read_classes(tmp_path / "bad.txt")
     for text, message in (
         ('{"cat": 0, "dog": 2}', "not 0, 1, 2"),
-        ("3", "bad.json: holds a int"),
+        ("3", "bad.json: holds an int"),
         ('{"0": ["n01440764", "tench"]}', r"bad.json: \['n01440764', 'tench'\] is not a name; wri"),
         ('["cat", null]', "bad.json: None is not a name; write one text for each output"),
         ("[", "not a file of class names"),

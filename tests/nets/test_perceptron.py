@@ -117,7 +117,7 @@ def test_its_transform_is_read_off(file, tmp_path):
         (lambda: Perceptron([np.zeros(3)], [np.zeros(3)]), "layer 0"),
         (lambda: Perceptron([np.full((2, 2), np.nan)], [np.zeros(2)]), "NaN or infinity"),
         (lambda: Perceptron.of(MLPClassifier()), "not a fitted MLPClassifier"),
-        (lambda: Perceptron.of(3), "a int that is not"),
+        (lambda: Perceptron.of(3), "an int that is not"),
         (lambda: Perceptron([np.eye(2)], [np.zeros(2)])(np.ones((1, 3))), "3 numbers, where"),
         (lambda: Perceptron([np.eye(2)], [np.zeros(2)])("text"), "got str"),
         (lambda: Perceptron([np.eye(2)], [np.zeros(2)]).giving("hidden1"), "there is no layer"),

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 import typica
-from typica.nets import FeatureExtractor, zoo
+from typica.nets import FeatureExtractor, open_model, zoo
 
 # Parameters and width of the feature, with the number of classes that the figure is published for.
 PUBLISHED = {
@@ -308,11 +308,13 @@ def test_files_that_are_no_checkpoints(tmp_path):
     torch.save(small_state(), tmp_path / "whole.pth")
     (tmp_path / "half.pth").write_bytes((tmp_path / "whole.pth").read_bytes()[:5000])
     (tmp_path / "text.pth").write_text("hello")
+    (tmp_path / "bytes.pth").write_bytes(b"xx")
     (tmp_path / "empty.pth").touch()
     (tmp_path / "text.safetensors").write_text("hello")
     for name, said in (
         ("half.pth", "half.pth is not a "),
         ("text.pth", "text.pth is not a "),
+        ("bytes.pth", "bytes.pth is not a readable checkpoint"),
         ("empty.pth", "empty.pth is not a "),
         ("text.safetensors", "text.safetensors: is not a safetensors file "),
     ):
@@ -334,6 +336,15 @@ def test_files_that_are_no_checkpoints(tmp_path):
 def test_a_number_of_classes_that_is_none(num_classes):
     with pytest.raises(typica.InputError, match=r"num_classes=.* is not an integer of at least 1"):
         zoo.load("wideresnet-40-2", None, num_classes=num_classes)
+
+
+def test_the_place_and_the_way_out_are_those_of_the_caller(tmp_path):
+    torch.save(small_state(), tmp_path / "other.pth")
+    with pytest.raises(typica.InputError) as refused:
+        open_model("resnet-18", tmp_path / "other.pth")
+    assert str(refused.value).startswith(f"open_model: resnet-18: {tmp_path}/other.pth does not")
+    with pytest.raises(typica.InputError, match=r"pass weights=FILE, or 'random' to try it out"):
+        open_model("resnet-18", "bundled")
 
 
 def test_bundled_weights_that_are_not_there(monkeypatch):

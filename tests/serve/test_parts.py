@@ -222,7 +222,7 @@ NOT_OPTIONS = [
 @pytest.mark.parametrize("wrong", NOT_OPTIONS, ids=str)
 def test_what_a_server_cannot_be_told(wrong: dict[str, Any]) -> None:
     (name,) = wrong
-    with pytest.raises(InputError, match=rf"^{name}.*; pass ") as refused:
+    with pytest.raises(InputError, match=rf"^Options: {name}.*; pass ") as refused:
         Options(**wrong)
     if wrong.get("token"):
         assert str(wrong["token"]) not in str(refused.value)

@@ -12,7 +12,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bank._files import HEADER, column_file
 from typica.bank._manifest import Manifest
-from typica.errors import InputError
+from typica.errors import InputError, a_kind
 from typica.head import HEAD, Head
 
 DTYPES = ("float16", "float32", "float64")
@@ -145,7 +145,7 @@ def check_head_and_classes(head: Head | None, classes: Sequence[str] | None) -> 
     if classes is None:
         return
     if isinstance(classes, str) or not isinstance(classes, Iterable):
-        raise InputError(f"classes is a {type(classes).__name__}; pass a list of names.")
+        raise InputError(f"classes is {a_kind(classes)}; pass a list of names.")
     twice = [name for name, count in Counter(map(str, classes)).items() if count > 1]
     if twice:
         raise InputError(f"the class {twice[0]!r} comes twice; give each a name of its own.")

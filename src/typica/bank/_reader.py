@@ -29,7 +29,7 @@ from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.cards import card
-from typica.errors import FormatError, InputError, argument, warn_of_old_name
+from typica.errors import FormatError, InputError, argument, counted, warn_of_old_name
 from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
@@ -221,7 +221,7 @@ class Bank:
         return card(repr(self), rows)
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} rows", f"{self.features.shape[1]} features"]
+        parts = [counted(len(self), "row"), counted(self.features.shape[1], "feature")]
         parts += [name for name in self._columns if name != "features"]
         if self.names is not None:
             parts.append("names")

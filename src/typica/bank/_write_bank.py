@@ -16,7 +16,7 @@ from typica.bank._files import column_bytes
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
-from typica.errors import InputError, border
+from typica.errors import InputError, a_kind, border, counted
 from typica.head import Head
 
 _STEP = 4096  # rows in a batch
@@ -89,12 +89,13 @@ def _check_lengths(columns: Mapping[str, AnyArray], names: Sequence[str] | None)
     lengths = {name: len(column) for name, column in columns.items()}
     if names is not None:
         if isinstance(names, str) or not isinstance(names, Sized):
-            raise InputError(f"names is a {type(names).__name__}; pass one string per row.")
+            raise InputError(f"names is {a_kind(names)}; pass one string per row.")
         lengths["names"] = len(names)
     for name, count in lengths.items():
         if count != len(features):
             raise InputError(
-                f"{count} {name} for {len(features)} rows of features; pass one per row."
+                f"{name} of length {count} for {counted(len(features), 'row')} of features; "
+                "pass one per row."
             )
 
 

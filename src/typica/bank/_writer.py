@@ -41,7 +41,7 @@ from typica.bank._manifest import (
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.checks import is_whole
-from typica.errors import FormatError, InputError, about, argument, border, by_caller
+from typica.errors import FormatError, InputError, about, argument, border, by_caller, counted
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -210,7 +210,8 @@ class BankWriter:
         """Return the names of a batch as they are stored, checked against the batches before."""
         encoded = None if names is None else encode_names(names)
         if encoded is not None and len(encoded) != rows:
-            raise InputError(f"{len(encoded)} names for {rows} rows; pass one per row.")
+            named = counted(len(encoded), "name")
+            raise InputError(f"{named} for {counted(rows, 'row')}; pass one per row.")
         had_names = self._manifest.name_bytes is not None
         if self._manifest.columns and had_names != (encoded is not None):
             raise InputError("some batches have names and others none; pass them always or never.")

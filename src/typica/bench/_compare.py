@@ -119,6 +119,7 @@ def _evaluation(run: Run, alpha: Fraction) -> Evaluation | None:
     return evaluate_many(run.detector.kind, run.scores.test, run.scores.ood, alpha=alpha)
 
 
+@border
 def compare_on(
     suite: FeatureSuite,
     names: Iterable[str] | None = None,

@@ -31,7 +31,7 @@ from typica.data import (
     read_rows,
 )
 from typica.detectors import Estimator, final_detector
-from typica.errors import InputError, about, argument, ignore_missing_names
+from typica.errors import InputError, about, argument, border, counted, ignore_missing_names
 from typica.head import Head
 from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
@@ -47,6 +47,7 @@ SEED = Parameter(
 )
 
 
+@border
 def evaluate_files(
     estimator: Estimator,
     known: str | Path,
@@ -91,6 +92,7 @@ def evaluate_files(
     )
 
 
+@border
 def compare_files(
     features: str | Path,
     known: str | Path,
@@ -132,6 +134,7 @@ def compare_files(
     return compare(detectors, train.features, train.labels, rows, sets, alpha=alpha, tpr=tpr)
 
 
+@border
 def choose_files(
     bank: str | Path,
     *,
@@ -279,9 +282,8 @@ def _check_rows_of_classes(labels: AnyArray) -> None:
 
 
 def _too_few(label: Any, rows: int) -> InputError:
-    noun = "row" if rows == 1 else "rows"
     return InputError(
-        f"class {label} has {rows} {noun}, too few to hold a fifth out; "
+        f"class {label} has {counted(rows, 'row')}, too few to hold a fifth out; "
         f"pass {argument('held_out', 'FILE')}, or more rows."
     )
 

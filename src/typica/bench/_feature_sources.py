@@ -28,7 +28,7 @@ from typica.bench._feature_suite import FeatureSuite, with_accuracy
 from typica.bench._suite import Suite, list_suites, load_suite
 from typica.bench.published import canonical
 from typica.data import read_features, read_labels
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, border
 from typica.files import reading
 from typica.head import Head
 
@@ -39,6 +39,7 @@ NEEDED = ("train.features", "train.labels", "test.features", "test.labels")
 HELD_OUT = ("calibration", "val")
 
 
+@border
 def check_sources(suite: str, features: Path | None, data: Path | None) -> None:
     """Raise where a suite that comes with Typica cannot be run on what was given."""
     if suite not in list_suites():
@@ -62,6 +63,7 @@ def check_sources(suite: str, features: Path | None, data: Path | None) -> None:
         )
 
 
+@border
 def suite_features(
     suite: Suite,
     *,
@@ -91,6 +93,7 @@ def suite_features(
     return prepare(suite, data, cache=cache, settings=settings, trust=trust)
 
 
+@border
 def builtin_features(suite: Suite) -> FeatureSuite:
     """Return the features of a suite that needs no data: train its network, with its seed."""
     if suite.builtin != "digits":
@@ -103,6 +106,7 @@ def builtin_features(suite: Suite) -> FeatureSuite:
     return replace(digits.load(seed), images=images)
 
 
+@border
 def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
     """Read a suite's features from a folder (see the module), whatever its OOD sets are called.
 

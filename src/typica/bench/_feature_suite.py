@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, Array
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.head import Head
 
 RESERVED = frozenset({"train", "test", "calibration", "average", "common", "means"})
@@ -84,6 +84,7 @@ class FeatureSuite:
     left_out: Mapping[str, list[str]] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
 
+    @border
     def __post_init__(self) -> None:
         splits = {split: getattr(self, split) for split in self.splits}
         inputs = {**splits, **self.ood}
@@ -186,7 +187,7 @@ class FeatureSuite:
         return head
 
     def _error(self, found: str, advice: str) -> InputError:
-        return InputError(f"FeatureSuite {self.name!r}: {found}; {advice}.")
+        return InputError(f"suite {self.name!r}: {found}; {advice}.")
 
 
 def with_accuracy(sets: FeatureSuite) -> FeatureSuite:

@@ -9,7 +9,7 @@ from typing import Final
 from typica.bench._schema import IMAGE_METHODS, Params, is_known
 from typica.bench._suite import Suite
 from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, border
 from typica.head import Head, head_to_pass
 from typica.progress import note
 
@@ -27,6 +27,7 @@ def bench_methods_of_features() -> list[str]:
     return [name for name in list_detectors() if detector_class(name).tags.reads != "layers"]
 
 
+@border
 def make_detectors(
     names: Iterable[str] | None = None, head: Head | None = None
 ) -> dict[str, Detector]:
@@ -36,6 +37,8 @@ def make_detectors(
     >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
     ['ctm', 'msp']
     """
+    if isinstance(names, str):
+        raise InputError(f"names={names!r} is one text; pass a list of names, [{names!r}].")
     made = {}
     for name in bench_methods_of_features() if names is None else names:
         detector = detector_class(name)()
@@ -61,6 +64,7 @@ def detectors_for(
     return {name: detector for name, detector in made.items() if name not in headless}
 
 
+@border
 def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     """Return the methods to run with their parameters.
 
@@ -85,6 +89,7 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     return {name: suite.methods.get(name, {}) for name in names}
 
 
+@border
 def adapted(suite: Suite, *, seed: int | None = None, methods: str | None = None) -> Suite:
     """Return the suite with another seed, and with the methods that `named_methods` finds."""
     if seed is not None:

@@ -149,6 +149,7 @@ def _own_suites() -> list[str]:
     return [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
 
 
+@border
 def suite_text(name: str) -> str:
     """Return the TOML text of a suite that comes with Typica or a plugin, or of a file.
 

@@ -31,7 +31,7 @@ from typica.data import (
     read_listing,
 )
 from typica.data.sets import find_set, how_to_get
-from typica.errors import InputError, about, argument
+from typica.errors import InputError, about, argument, border
 from typica.files import home
 from typica.head import Head
 from typica.nets import (
@@ -50,6 +50,7 @@ Arrays = dict[str, AnyArray]
 UNIT = "images/s"
 
 
+@border
 def prepare(
     suite: Suite,
     data: Path | None,
@@ -73,6 +74,8 @@ def prepare(
     trust
         Whether a model that can run code, a function or a PyTorch file, may be loaded.
     """
+    if suite.builtin:
+        raise InputError(f"suite {suite.name!r} brings its own data; call suite_features(suite).")
     found, missing = _find_all(suite, data)
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, as_features, to_numpy
-from typica.errors import InputError, about
+from typica.errors import InputError, about, counted
 from typica.labels import as_labels, encode_labels
 from typica.linalg import unit_rows
 
@@ -92,7 +92,8 @@ class KnownSplit:
         """Raise where there are too few classes, or some without held-out rows."""
         classes = self.classes
         if len(classes) < 3:
-            raise InputError(f"{len(classes)} classes; at least 3 are needed to leave one out.")
+            found = counted(len(classes), "class")
+            raise InputError(f"{found}; at least 3 are needed to leave one out.")
         strange = np.setdiff1d(self.held_out_labels, classes)
         if len(strange):
             raise InputError(

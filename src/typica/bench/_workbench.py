@@ -17,7 +17,7 @@ from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol
 from typica.detectors import Detector, reads_layers
-from typica.errors import argument
+from typica.errors import argument, border
 from typica.origin import PENULTIMATE
 from typica.progress import steps
 
@@ -45,6 +45,7 @@ class Workbench:
         self._scored: dict[str, MethodScores] = {}
         self._kept: dict[str, Detector] = {}
 
+    @border
     def detector(self, name: str) -> Detector:
         """Return one of the detectors that are `KEPT`, fitted, with its default parameters."""
         if name not in self._kept:
@@ -52,6 +53,7 @@ class Workbench:
             self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
         return self._kept[name]
 
+    @border
     def scored(self, methods: Mapping[str, Params]) -> dict[str, MethodScores]:
         """Return the scores of methods with these parameters; one that fails keeps its place."""
         wanted = {_key(name, params): name for name, params in methods.items()}

@@ -36,6 +36,7 @@ INK = 16  # the darkest pixel: each of the 8x8 counts the inked ones among 4x4 f
 NOISE_ROWS = 500
 
 
+@border
 def load(seed: int = 0) -> FeatureSuite:
     """Train the network and compute its features, (n, 64) float32, on every set.
 
@@ -81,6 +82,7 @@ def _load(seed: int) -> FeatureSuite:
     )
 
 
+@border
 def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     """The images behind `load(seed)`, row for row: `test` and each OOD set, (n, 8, 8), ink 0 to 16.
 
@@ -117,6 +119,7 @@ def ascii_art(image: AnyArray) -> str:
     return "\n".join("".join(row) for row in drawn)
 
 
+@border
 def split(seed: int = 0) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
     """Images and labels of the digits that stay: half to train, a quarter to calibrate, to test.
 
@@ -127,7 +130,7 @@ def split(seed: int = 0) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
     """
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise InputError(
-            f"digits: seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."
+            f"seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."
         )
     shown, labels = _digits()
     kept = ~np.isin(labels, HELD_OUT)

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
+from typica.errors import (
+    CalibrationWarning,
+    InputError,
+    a_kind,
+    argument,
+    border,
+    by_caller,
+    listed,
+    warn,
+)
 from typica.labels import class_text
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
@@ -50,9 +59,7 @@ def check_groups(groups: Any, by_class: bool) -> None:
     if not by_class:
         raise InputError("groups without by_class; pass by_class=True as well.")
     if not isinstance(groups, Mapping):
-        raise InputError(
-            f"groups is a {type(groups).__name__}, not a mapping; pass {{class: group}}."
-        )
+        raise InputError(f"groups is {a_kind(groups)}, not a mapping; pass {{class: group}}.")
 
 
 def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, TypedDict
 
 from typica.checks import check_share
-from typica.errors import InputError, given
+from typica.errors import InputError, border, given
 from typica.written_numbers import Level
 
 DEFAULT_ALPHA = "0.05"
@@ -36,6 +36,7 @@ class Levels:
     confidence: Fraction | None = None
 
     @classmethod
+    @border
     def of(
         cls, alpha: Level | None = None, tpr: Level | None = None, confidence: Level | None = None
     ) -> Levels:
@@ -57,6 +58,7 @@ class Levels:
         return f"{text} with confidence={float(self.confidence):g}"
 
 
+@border
 def false_alarm_rate(alpha: Level | None = None, tpr: Level | None = None) -> Fraction:
     """Return alpha, however it was given: itself, or as tpr = 1 - alpha; 0.05 for neither.
 

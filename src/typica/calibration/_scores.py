@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import InputError
+from typica.errors import InputError, border
 
 
+@border
 def check_scores(scores: Any) -> AnyArray:
     """Return scores as a calibration takes them: 1-D, float32 or float64, maybe infinite, not NaN.
 

@@ -52,15 +52,6 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
-def counted(n: int, noun: str) -> str:
-    """Return how many of something there are, as commands print it.
-
-    >>> counted(1, "input"), counted(2, "input")
-    ('1 input', '2 inputs')
-    """
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
 console = PlainConsole(highlight=False)
 error_console = PlainConsole(stderr=True, highlight=False)
 

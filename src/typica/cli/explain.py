@@ -24,11 +24,11 @@ from typica.cli._options import (
     Trust,
     network,
 )
-from typica.cli._show import counted, present
+from typica.cli._show import present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
 from typica.detectors import Estimator, reads_layers, reads_logits
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.explanation import Explanation
 from typica.nets import InputReader
 from typica.progress import note

@@ -16,9 +16,9 @@ from typica.cli._old_options import OldImages, argument_of
 from typica.cli._option_checks import one_of, out_folder
 from typica.cli._option_values import read_transform
 from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
-from typica.cli._show import counted, error_console, present
+from typica.cli._show import error_console, present
 from typica.data import open_images, read_classes
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.nets import REDUCTIONS
 from typica.written_numbers import percent
 

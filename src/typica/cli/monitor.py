@@ -17,9 +17,9 @@ from typica.cli._app import new_app
 from typica.cli._exits import ALARM
 from typica.cli._option_checks import check_calibrated, out_file, out_text, prints
 from typica.cli._options import Json
-from typica.cli._show import complain, console, counted, error_console, write_json, write_text
+from typica.cli._show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.kinds import Kind, kind_of, wrong_kind
 from typica.machine import exit_on_signals
 from typica.written_numbers import percent
@@ -148,7 +148,7 @@ def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
         return
     if sys.stdin.isatty():
         complain("reading scores from the terminal; end with Ctrl-D")
-    for scores, predicted in read_scores(sys.stdin):
+    for scores, predicted in read_scores(sys.stdin, name="stdin"):
         watch.update(scores, predicted)
         if watch.alarm and not said:
             said = True

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.bombs import allowance
 from typica.data._image_sets import ArrayImages, Images, joined
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, a_kind
 from typica.files import reading
 
 _ROW = 3 * 32 * 32
@@ -135,9 +135,7 @@ def _unpickle(path: Path) -> dict[str, Any]:
     with reading(path, "not a pickle of plain values and arrays", "fetch CIFAR again"):
         content = _Unpickler(path.read_bytes()).load()
     if not isinstance(content, dict):
-        raise FormatError(
-            f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again."
-        )
+        raise FormatError(f"{path}: holds {a_kind(content)} in place of a dict; fetch CIFAR again.")
     return {_text(key): value for key, value in content.items()}
 
 

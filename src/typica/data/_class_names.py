@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.data._image_sets import Images
-from typica.errors import FormatError, InputError, about, closest, listed
+from typica.errors import FormatError, InputError, a_kind, about, border, closest, listed
 from typica.files import read_text, reading
 
 
@@ -34,6 +34,7 @@ def read_classes(path: str | os.PathLike[str]) -> list[str]:
     return names
 
 
+@border
 def check_classes(names: Sequence[str]) -> None:
     """Raise where a list of class names for a set of images is empty, or has a name twice."""
     if not names:
@@ -48,7 +49,7 @@ def _names_in(values: Any) -> list[str]:
     if isinstance(values, list):
         return [_name(value) for value in values]
     if not isinstance(values, Mapping):
-        raise FormatError(f"holds a {type(values).__name__}; write a list of names.")
+        raise FormatError(f"holds {a_kind(values)}; write a list of names.")
     pairs = []
     for key, value in values.items():
         named_first = isinstance(value, int)
@@ -66,6 +67,7 @@ def _name(value: Any) -> str:
     return str(value)
 
 
+@border
 def in_order(images: Images, classes: Sequence[str]) -> Images:
     """Return a set of images with labels that index `classes`, a list of class names in any order.
 

@@ -20,7 +20,7 @@ from typica.data._feature_table import (
     names_apart,
     sort_columns,
 )
-from typica.errors import FormatError
+from typica.errors import FormatError, counted
 from typica.files import read_text, reading
 from typica.spreadsheets import plain_cell
 
@@ -72,7 +72,8 @@ def _column_of_labels(
         return csv_labels(texts)
     if missing == len(texts):
         return None
-    raise FormatError(f"{path}: {missing} rows have no label; write one per row, or none at all.")
+    unlabelled = counted(missing, "row")
+    raise FormatError(f"{path}: {unlabelled} without a label; write one per row, or none at all.")
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:

@@ -19,7 +19,7 @@ from typica.arrays import AnyArray
 from typica.data._decode import ORIENTATION, decode, loaded
 from typica.data._fingerprints import archive_content, array_content, files_content, pack_content
 from typica.data._folder_classes import folder_notes
-from typica.errors import InputError, about
+from typica.errors import InputError, about, counted
 
 
 class Images:
@@ -67,9 +67,9 @@ class Images:
         return len(self.names)
 
     def __repr__(self) -> str:
-        known = [f"{len(self)} images"]
+        known = [counted(len(self), "image")]
         if self.labels is not None:
-            known.append(f"{len(self.classes or np.unique(self.labels))} classes")
+            known.append(counted(len(self.classes or np.unique(self.labels)), "class"))
         return f"{type(self).__name__}({', '.join(known)}, {len(self.ignored)} ignored)"
 
     def read(self, i: int) -> Image.Image | NDArray[np.uint8]:
@@ -278,7 +278,7 @@ def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str
     array = np.asarray(labels)
     if array.shape != (count,):
         raise InputError(
-            f"labels of shape {array.shape} for {count} images; one per image is needed."
+            f"labels of shape {array.shape} for {counted(count, 'image')}; one per image is needed."
         )
     if array.dtype.kind in "UO" and all(isinstance(label, str) for label in array):
         names, indices = np.unique(array.astype(np.str_), return_inverse=True)

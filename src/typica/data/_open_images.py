@@ -44,7 +44,7 @@ from typica.data._image_sets import (
     joined,
 )
 from typica.data.features import read_labels
-from typica.errors import InputError, argument, border, reason_of
+from typica.errors import InputError, a_kind, argument, border, reason_of
 from typica.files import FULL, printable, reading
 from typica.kinds import IMAGE_ENDINGS, NO_IMAGES, kind_of, wrong_kind
 
@@ -232,7 +232,7 @@ def _check_paths(sources: list[Any]) -> None:
     for item in sources:
         if not isinstance(item, str | os.PathLike):
             raise InputError(
-                f"a list with a {type(item).__name__} in it; pass paths, or one array of images."
+                f"a list with {a_kind(item)} in it; pass paths, or one array of images."
             )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, about, border
+from typica.errors import InputError, border, counted
 
 Pixels = NDArray[np.uint8]
 Corruption = Callable[[Pixels, int], Pixels]
@@ -30,6 +30,7 @@ _QUALITY = 7  # of JPEG, 1 to 95
 _GRID = 4  # patches along either side
 
 
+@border
 def gaussian_noise(pixels: Pixels, seed: int = 0) -> Pixels:
     """Add normal noise with a standard deviation of 0.15 of the range to every value.
 
@@ -45,6 +46,7 @@ def gaussian_noise(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def blur(pixels: Pixels, seed: int = 0) -> Pixels:
     """Blur with a Gaussian whose radius is 1/20 of the shorter side."""
 
@@ -55,6 +57,7 @@ def blur(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def contrast(pixels: Pixels, seed: int = 0) -> Pixels:
     """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m the mean colour."""
 
@@ -65,6 +68,7 @@ def contrast(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def pixelate(pixels: Pixels, seed: int = 0) -> Pixels:
     """Make squares of one colour, about 8 along the shorter side.
 
@@ -83,6 +87,7 @@ def pixelate(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def jpeg(pixels: Pixels, seed: int = 0) -> Pixels:
     """Compress as JPEG of quality 7 out of 95 and decompress."""
 
@@ -95,6 +100,7 @@ def jpeg(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
     """Cut the image into 4 x 4 patches and put them back in another order.
 
@@ -117,6 +123,7 @@ def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+@border
 def rotated(pixels: Pixels, seed: int = 0) -> Pixels:
     """Turn the image a quarter to the left; upside down where it is not square.
 
@@ -158,7 +165,8 @@ def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixe
     pixels, labels = _checked(pixels), np.asarray(labels)
     if labels.shape != (len(pixels),):
         raise InputError(
-            f"labels of shape {labels.shape} for {len(pixels)} images; one per image is needed."
+            f"labels of shape {labels.shape} for {counted(len(pixels), 'image')}; "
+            "one per image is needed."
         )
     if how not in ("mean", "halves"):
         raise InputError(f"how={how!r}; choose mean or halves.")
@@ -182,6 +190,7 @@ CORRUPTIONS: dict[str, Corruption] = {
 }
 
 
+@border
 def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -> dict[str, Pixels]:
     """Return corrupted versions of images by kind and, where labels are known, mixed ones."""
     made = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
@@ -207,8 +216,7 @@ def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
 def _each(
     pixels: Pixels, seed: int, one: Callable[[Pixels, np.random.Generator], Pixels]
 ) -> Pixels:
-    with about("corrupt"):
-        pixels = _checked(pixels)
+    pixels = _checked(pixels)
     result = np.empty_like(pixels, order="C")
     channels = pixels.shape[3]
     for i, image in enumerate(pixels):

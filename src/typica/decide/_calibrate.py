@@ -179,6 +179,7 @@ def set_calibration(estimator: E, calibration: Calibration) -> E:
     return estimator
 
 
+@border
 def has_threshold(estimator: Estimator) -> bool:
     """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
     detector = final_detector(estimator)
@@ -186,6 +187,7 @@ def has_threshold(estimator: Estimator) -> bool:
     return calibrated or hasattr(detector, "training_offset_")
 
 
+@border
 def copy_to_calibrate(estimator: E) -> E:
     """Return a copy of a detector or Pipeline, to be calibrated without changing the original."""
     final_detector(estimator)  # raises if it is something else

@@ -18,11 +18,13 @@ from typica.detectors import (
     final_detector,
     load_detector,
 )
+from typica.errors import border
 from typica.verdicts import Verdicts
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
 
 
+@border
 def describe(estimator: Estimator) -> dict[str, Any]:
     """Return what a fitted detector, or a Pipeline that ends in one, knows, as JSON values."""
     final = final_detector(estimator)
@@ -43,6 +45,7 @@ def describe(estimator: Estimator) -> dict[str, Any]:
     return description | _decisions(final)
 
 
+@border
 def describe_rule(estimator: Estimator, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
     """Return which detector and which rule decided the verdicts, as JSON values.
 

@@ -6,9 +6,10 @@ import hashlib
 
 from typica import store
 from typica.detectors import Estimator, final_detector, is_pipeline
-from typica.errors import InputError
+from typica.errors import InputError, border
 
 
+@border
 def fingerprint(estimator: Estimator) -> str:
     """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
 

@@ -29,7 +29,7 @@ from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
-from typica.errors import InputError, border
+from typica.errors import InputError, a_kind, border
 from typica.labels import class_text
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -246,6 +246,7 @@ class Monitor:
             lines += [f"{prefix}_{name}{label} {value}" for label, value in values.items()]
         return "\n".join(lines) + "\n"
 
+    @border
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to one file; what `typica.load` returns continues exactly."""
         store.save(self, path)
@@ -349,6 +350,11 @@ def _of_scores(source: Any) -> Calibration:
     if isinstance(source, OldGroups):
         by_class = list(source.sets) != [EVERYTHING]
         return source.calibration(Levels.of(), by_class)
+    if not np.ndim(source):
+        raise InputError(
+            f"{a_kind(source)} is nothing to begin with; pass a calibrated detector, a "
+            "Calibration, or an array of calibration scores."
+        )
     return Calibration().add(check_scores(source))
 
 

@@ -105,11 +105,13 @@ class ConformalDetector:
         return self
 
     @property
+    @border
     def calibration(self) -> Calibration:
         """The calibration of the detector."""
         return final_detector(self.detector)._calibrated()
 
     @property
+    @border
     def n(self) -> int:
         """The number of calibration inputs."""
         return self.calibration.n
@@ -189,6 +191,7 @@ class ConformalDetector:
         told = self.calibration.to_dict(self._levels(alpha, confidence))
         return {"detector": final.kind, **told}
 
+    @border
     def save(self, path: Any) -> None:
         """Write the calibrated detector to one file; it loads as that detector."""
         store.save(self.detector, path)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
-    check_is_fitted,
     column_or_1d,
     validate_data,
 )
@@ -108,8 +108,9 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Fit the classifier, fit the detector on most rows and calibrate it on the others."""
         final_detector(self.detector)
         check_parameters(self.params, self)
-        X, y = validate_data(self, X, y)
-        check_classification_targets(y)
+        with _checks_of_sklearn("pass rows of numbers, and one label per row"):
+            X, y = validate_data(self, X, y)
+            check_classification_targets(y)
         classes = np.unique(y)
         unknown = _unknown_among(classes, self.unknown)
         held_out = _held_out(y, float(exact(self.held_out)), self.seed)
@@ -134,9 +135,10 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     @border
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; those called unknown are missed."""
-        labels = column_or_1d(y)
         found = self.predict(X)
-        check_consistent_length(found, labels, sample_weight)
+        with _checks_of_sklearn("pass one label per row"):
+            labels = column_or_1d(y)
+            check_consistent_length(found, labels, sample_weight)
         return float(np.average(found == labels, weights=sample_weight))
 
     @available_if(_classifier_has("predict_proba"))
@@ -171,9 +173,21 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return judge(self.detector_, rows)
 
     def _checked(self, X: Any) -> NDArray[np.floating]:
-        check_is_fitted(self)
-        rows: NDArray[np.floating] = validate_data(self, X, reset=False)
+        if not hasattr(self, "classifier_"):
+            raise NotFittedError("this OpenSetClassifier is not fitted yet; call fit first.")
+        with _checks_of_sklearn("pass rows like those of the fit"):
+            rows: NDArray[np.floating] = validate_data(self, X, reset=False)
         return rows
+
+
+@contextlib.contextmanager
+def _checks_of_sklearn(advice: str) -> Iterator[None]:
+    """Raise what scikit-learn finds wrong with input as an input error, with what to do."""
+    try:
+        yield
+    except ValueError as error:
+        found = str(error).strip().removesuffix(".")
+        raise InputError(f"{found}; {advice}.") from None
 
 
 def _unknown_among(classes: Labels, wanted: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError, about
+from typica.errors import InputError, about, border
 from typica.files import file_lines
 from typica.spreadsheets import plain_cell
 
@@ -27,7 +27,8 @@ class Batch(NamedTuple):
     classes: list[Any] | None
 
 
-def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> Iterator[Batch]:
+@border
+def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "") -> Iterator[Batch]:
     """Yield batches of at most `size` scores.
 
     A line is a number or a JSON object with "score" and maybe "class" or "nearest"; or the lines
@@ -68,7 +69,7 @@ class _Reader:
     """What is known of the lines so far: how many, the header of CSV, whether they have classes."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._begins = f"{name}: " if name else ""
         self._number = 0
         self._header: list[str] | None = None
         self._has_class: bool | None = None
@@ -79,7 +80,7 @@ class _Reader:
             self._number += 1
             if not line.strip() or self._is_header(line):
                 continue
-            with about(f"{self._name}: line {self._number}"):
+            with about(f"{self._begins}line {self._number}"):
                 score, label = _parse(line, self._header)
             self._check_alike(label is not None)
             yield score, label
@@ -96,7 +97,7 @@ class _Reader:
     def _check_alike(self, has_class: bool) -> None:
         if self._has_class not in (None, has_class):
             raise InputError(
-                f"{self._name}: line {self._number} and the lines before it differ: some have a "
+                f"{self._begins}line {self._number} and the lines before it differ: some have a "
                 "class, some do not; give every line one, or none."
             )
         self._has_class = has_class

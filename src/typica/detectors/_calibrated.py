@@ -24,7 +24,7 @@ from typica.calibration import (
 from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
-from typica.errors import InputError, border
+from typica.errors import InputError, border, counted
 from typica.estimator import NotFittedError, held
 from typica.moments import Moments
 from typica.store import State
@@ -296,16 +296,19 @@ class Calibrated(Provisional):
         return getattr(self, "width_", None) if known is None else known
 
     @property
+    @border
     def threshold_(self) -> float:
         """The score at or above which a row is accepted; scikit-learn calls it `offset_`."""
         return self.offset_
 
     @property
+    @border
     def thresholds_(self) -> dict[str, float]:
         """The threshold of each group of classes; of "all" if not calibrated by class."""
         return self.offsets_
 
     @property
+    @border
     def offset_(self) -> float:
         """The threshold under the name that scikit-learn gives it."""
         self._drop_stale_decisions()
@@ -319,6 +322,7 @@ class Calibrated(Provisional):
         )
 
     @property
+    @border
     def offsets_(self) -> dict[str, float]:
         """The thresholds, named as `offset_` is."""
         self._drop_stale_decisions()
@@ -366,7 +370,8 @@ class Calibrated(Provisional):
         classes = self._predicted(matches) if predicted is None else predicted_classes(predicted)
         if classes.shape != tuple(scores.shape):
             raise InputError(
-                f"predicted has shape {classes.shape} for {scores.shape[0]} rows; pass one per row."
+                f"predicted has shape {classes.shape} for {counted(scores.shape[0], 'row')}; "
+                "pass one per row."
             )
         return Scored(scores, matches, classes)
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from typica import store
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.head import Head
 from typica.kinds import wrong_kind
@@ -45,6 +45,7 @@ def is_pipeline(value: object) -> TypeGuard[Pipeline]:
     return loaded is not None and isinstance(value, loaded.Pipeline)
 
 
+@border
 def final_detector(estimator: Estimator) -> Detector:
     """Return the detector itself, or the one that a Pipeline ends in."""
     detector = last_step(estimator)
@@ -87,6 +88,7 @@ def input_width(estimator: Estimator) -> int | None:
     return getattr(first, "n_features_in_", None) if own is None else own
 
 
+@border
 def known_width(estimator: Estimator) -> int:
     """Return how many features a row of a detector or Pipeline has; refuse if it does not know."""
     width = input_width(estimator)
@@ -95,6 +97,7 @@ def known_width(estimator: Estimator) -> int:
     return int(width)
 
 
+@border
 def check_fitted(estimator: Estimator) -> None:
     """Refuse a detector, or a Pipeline with a step, that is not fitted."""
     for step in pipeline_steps(estimator):
@@ -115,6 +118,7 @@ def input_head(estimator: Estimator) -> Head | None:
     return None
 
 
+@border
 def origin_of(estimator: Estimator) -> Origin | None:
     """Return the network whose features a detector or a Pipeline was fitted on, where it knows."""
     return getattr(final_detector(estimator), "origin_", None)
@@ -130,6 +134,7 @@ def load_detector(path: str | Path) -> Estimator:
     return loaded
 
 
+@border
 def detector_input(estimator: Estimator, X: Any) -> Any:
     """Return X as the detector sees it: after all the steps of a Pipeline that stand before it.
 
@@ -138,11 +143,21 @@ def detector_input(estimator: Estimator, X: Any) -> Any:
     last: Any = estimator
     while is_pipeline(last):
         if len(last.steps) > 1:
-            X = last[:-1].transform(X.features if is_bank(X) else X)
+            X = _transformed(last, X.features if is_bank(X) else X)
         last = last.steps[-1][1]
     return X
 
 
+def _transformed(pipeline: Pipeline, X: Any) -> Any:
+    """Return what the steps before the last make of X; say in our words which is not fitted."""
+    try:
+        return pipeline[:-1].transform(X)
+    except exceptions.NotFittedError:
+        check_fitted(pipeline)
+        raise
+
+
+@border
 def known_rows(estimator: Estimator, bank: Any) -> Any:
     """Return known inputs as the detector sees them; those of a bank keep labels and names."""
     if not is_bank(bank):
@@ -178,6 +193,7 @@ def column_names(estimator: Estimator) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
+@border
 def reads_logits(estimator: Estimator) -> bool:
     """Tell whether a detector or a Pipeline takes logits: a method of logits without a head.
 
@@ -187,6 +203,7 @@ def reads_logits(estimator: Estimator) -> bool:
     return detector is estimator and detector._reads_logits()
 
 
+@border
 def reads_layers(estimator: Estimator) -> list[str] | None:
     """Return the layers whose features, side by side, a detector or a Pipeline takes, by name.
 

@@ -60,6 +60,7 @@ def takes_head(detector: Detector) -> bool:
     return detector.tags.uses_head or wants_head(detector)
 
 
+@border
 def parse_params(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return what texts from the shell say of a detector's parameters, by their declarations.
 
@@ -73,6 +74,7 @@ def parse_params(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
     return parsed
 
 
+@border
 def describe_detector(name: str) -> dict[str, Any]:
     """Return what a detector needs, can do and costs, as JSON values.
 

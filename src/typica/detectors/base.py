@@ -83,6 +83,7 @@ class Detector(OutlierMixin, Decider):
             self.origin_ = origin
         return self
 
+    @border
     def fit_predict(self, X: Any, y: Any = None) -> Array:
         """Fit on X, with the labels y, and judge the same rows."""
         return self.fit(X, y).predict(X)

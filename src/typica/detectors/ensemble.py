@@ -45,7 +45,7 @@ from typica.detectors._pipelines import final_detector, is_pipeline, last_step
 from typica.detectors.base import Detector
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
-from typica.errors import CalibrationWarning, InputError, about
+from typica.errors import CalibrationWarning, InputError, a_kind, about
 from typica.store import storable
 from typica.tags import Tags
 
@@ -100,7 +100,7 @@ class Ensemble(Combination):
             last = last_step(member)
             if not isinstance(last, Detector):
                 raise InputError(
-                    f"members[{i}] is a {type(last).__name__}; "
+                    f"members[{i}] is {a_kind(last)}; "
                     "pass detectors, or scikit-learn Pipelines that end in one."
                 )
 

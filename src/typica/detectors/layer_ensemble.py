@@ -65,7 +65,7 @@ DETECTOR = optional(
     Parameter(
         _is_detector,
         "a detector, its name, a Pipeline that ends in one, or one of these by each layer's name",
-        "{name} is a {kind}; pass a detector, or a dict of detectors by layer.",
+        "{name} is {kind}; pass a detector, or a dict of detectors by layer.",
     )
 )
 LAYERS = optional(

@@ -11,7 +11,7 @@ import numpy as np
 from typica.arrays import AnyArray, Array, to_numpy
 from typica.calibration import false_alarm_rate
 from typica.checks import count, share
-from typica.errors import InputError, border
+from typica.errors import InputError, border, listed
 from typica.metrics._counts import Counts
 from typica.metrics._names import CONVENTIONS, METRICS
 from typica.metrics._result import MEASURES, Evaluation, Result
@@ -159,7 +159,9 @@ class _MetricOptions:
 
     def __post_init__(self) -> None:
         if self.convention not in CONVENTIONS:
-            raise InputError(f"convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
+            raise InputError(
+                f"convention={self.convention!r}; choose one of {listed(CONVENTIONS)}."
+            )
         share().check("confidence", self.confidence)
         count(0).check("bootstrap", self.bootstrap)
         count(0).check("seed", self.seed)

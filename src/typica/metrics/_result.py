@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from typica.as_json import json_number
 from typica.cards import card
-from typica.errors import InputError
+from typica.errors import InputError, border, counted
 from typica.metrics._names import METRICS
 
 MEASURES: Final = (*METRICS, "threshold")
@@ -107,10 +107,11 @@ class Evaluation:
     ood: Mapping[str, Result]
     convention: str = "first"
 
+    @border
     def __post_init__(self) -> None:
         found = {(result.tpr, result.n_id, result.convention) for result in self.ood.values()}
         if found != {expected := (self.tpr, self.n_id, self.convention)}:
-            what = f"Evaluation: ood has results of (tpr, n_id, convention) {sorted(found)}"
+            what = f"ood has results of (tpr, n_id, convention) {sorted(found)}"
             raise InputError(f"{what}; pass at least one, all of {expected}.")
 
     @property
@@ -134,7 +135,7 @@ class Evaluation:
         }
 
     def __repr__(self) -> str:
-        sets = f"{len(self.ood)} OOD {'set' if len(self.ood) == 1 else 'sets'}"
+        sets = counted(len(self.ood), "OOD set")
         average = self.average
         fpr = f"{METRICS['fpr'].title(self.tpr)} {100 * average['fpr']:.2f} %"
         auroc = f"AUROC {100 * average['auroc']:.2f} %"

@@ -70,8 +70,9 @@ def check_trust(path: Path, trust: bool) -> None:
     if not trust:
         raise InputError(
             f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
-            "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
-            f"file, agree with {argument('trust', True)}."
+            "is refused; export the model to ONNX (torch.onnx.export), or name the function that "
+            "makes it, package.module:function, or, where you trust the file, agree with "
+            f"{argument('trust', True)}."
         )
 
 

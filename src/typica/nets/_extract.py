@@ -24,7 +24,7 @@ from typica.data import (
     open_images,
     read_classes,
 )
-from typica.errors import InputError, argument, border, given
+from typica.errors import InputError, argument, border, counted, given
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
 from typica.nets._extracted_batch import Extraction
@@ -264,7 +264,7 @@ class _ExtractionJob:
 def _complete(bank: Bank, settings: Settings) -> Bank:
     if bank.skipped and settings.on_error == "stop":
         raise InputError(
-            f"{bank.path}: lacks {len(bank.skipped)} images that were skipped, e.g. "
+            f"{bank.path}: {counted(len(bank.skipped), 'image')} skipped, e.g. "
             f"{bank.skipped[0][1]}; fix them and begin again with {argument('fresh', True)}, or "
             f"agree with {argument('on_error', 'skip')}."
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, closest, listed, reason_of
+from typica.errors import InputError, border, closest, listed, reason_of
 from typica.origin import PENULTIMATE
 
 T = TypeVar("T")
@@ -52,7 +52,8 @@ def returned_logits(outputs: Iterable[tuple[str, T]], is_matrix: Callable[[T], b
 
 def closest_names(name: str, names: Sequence[str]) -> str:
     """Return the names most like `name`, or else the last, which are nearest to the output."""
-    return listed(closest(name, names, most=5, cutoff=0.3) or names[-5:], quoted=True)
+    named = [known for known in names if known]  # the network itself has none
+    return listed(closest(name, named, most=5, cutoff=0.3) or named[-5:], quoted=True)
 
 
 def batch_of(images: Any, named: dict[str, Any]) -> Any:
@@ -124,6 +125,7 @@ def first_rows(extraction: Extraction, n: int) -> Extraction:
     return each_array(extraction, lambda rows: rows[:n])
 
 
+@border
 def run_directly(extractor: Any, images: AnyArray) -> Extraction:
     """Return what an extractor gives for one batch, run without an engine, as float32 arrays."""
     try:

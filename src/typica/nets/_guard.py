@@ -104,10 +104,12 @@ class Guard(nn.Module):
             self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
         self.eval()
 
+    @border
     def forward(self, images: Any = None, **named: Any) -> Guarded:
         """Return the verdicts on one batch, given as the model takes it, also by keywords."""
         return self.judge(self.extractor.run(batch_of(images, named)))
 
+    @border
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
         score, threshold = self._assessed(chosen(extraction, self._logits))
@@ -152,7 +154,7 @@ class Guard(nn.Module):
         rows = rows if rows.dtype == torch.float64 else rows.float()
         if rows.shape[1] != self.directions.shape[1]:
             raise InputError(
-                f"Guard: the detector is expecting {self.directions.shape[1]} features, the model "
+                f"the detector is expecting {self.directions.shape[1]} features, the model "
                 f"gives {rows.shape[1]}; fit it on features of this model and layer."
             )
         return rows
@@ -168,7 +170,7 @@ class Guard(nn.Module):
         except Exception as error:  # of every kind: scikit-learn, NumPy and torch have their own
             name = type(final_detector(self.detector)).__name__
             raise InputError(
-                f"Guard: {name} cannot be traced by torch.export ({reason_of(error)}); guard the "
+                f"{name} cannot be traced by torch.export ({reason_of(error)}); guard the "
                 "model with another detector, or export this one with typica.export.to_onnx."
             ) from error
         # A row that would be refused here is not typical there.

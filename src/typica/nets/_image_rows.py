@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches
 from typica.detectors import Estimator, reads_layers, reads_logits
+from typica.errors import border
 from typica.nets._detector_input import chosen
 from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._left_out import none_readable
@@ -37,6 +38,7 @@ class Seen(NamedTuple):
     skipped: list[tuple[str, str]]
 
 
+@border
 def features_of(
     opened: Opened,
     images: Images,
@@ -64,6 +66,7 @@ def features_of(
     return look.at(images)
 
 
+@border
 def rows_of(
     opened: Opened,
     pixels: Sequence[NDArray[np.uint8]],

@@ -29,7 +29,7 @@ from typica.detectors import (
     reads_layers,
     reads_logits,
 )
-from typica.errors import InputError, about
+from typica.errors import InputError, about, border
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings, checked_settings
 from typica.origin import Origin
@@ -85,6 +85,7 @@ class InputReader:
     _network: Reopened | None = field(default=None, init=False, repr=False)
 
     @classmethod
+    @border
     def of(cls, estimator: Estimator, **network: Any) -> InputReader:
         """Return a reader for a detector, or for a Pipeline that ends in one."""
         whose = type(final_detector(estimator)).__name__
@@ -109,10 +110,12 @@ class InputReader:
         if self.origin is None and self.opened_origin is not None:
             final_detector(estimator).origin_ = self.opened_origin
 
+    @border
     def rows(self, source: Any) -> AnyArray:
         """Return one row per input of a path, or of several paths of images."""
         return self.sets({"": source})[""]
 
+    @border
     def grouped(self, source: Any, groups: str) -> tuple[AnyArray, AnyArray]:
         """Return the rows of a file of features, and what each belongs to.
 
@@ -124,10 +127,12 @@ class InputReader:
             return self._features(path, None), read_labels(groups)
         return read_grouped(path, groups, self.origin, logits=self.logits, columns=self.columns)
 
+    @border
     def see(self, images: Images) -> Seen:
         """Return what is read of one set of images, and which could not be."""
         return _seen(self._look({"": images}), images)
 
+    @border
     def sets(self, sources: Mapping[str, Any]) -> dict[str, AnyArray]:
         """Return the rows of several sets by name, all as wide as the first."""
         images = {}

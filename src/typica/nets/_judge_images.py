@@ -11,7 +11,7 @@ from typica.arrays import AnyArray, to_numpy
 from typica.data import open_images
 from typica.decide import judge
 from typica.detectors import Estimator
-from typica.errors import InputError, argument, border
+from typica.errors import InputError, argument, border, counted
 from typica.nets._input_reader import InputReader
 from typica.nets._settings import Settings
 from typica.progress import work
@@ -83,6 +83,7 @@ def _one_per_image(groups: Any, count: int) -> AnyArray:
     ids = to_numpy(groups)
     if ids.shape != (count,):
         raise InputError(
-            f"{argument('groups')} of shape {ids.shape} for {count} images; pass one per image."
+            f"{argument('groups')} of shape {ids.shape} for {counted(count, 'image')}; "
+            "pass one per image."
         )
     return ids

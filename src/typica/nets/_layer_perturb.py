@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typica.arrays import to_numpy
 from typica.checks import Parameter, check_parameters, check_values, count
 from typica.detectors import LayerEnsemble, logistic_weights
-from typica.errors import InputError, border
+from typica.errors import InputError, border, counted
 from typica.metrics import evaluate
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
@@ -103,7 +103,8 @@ def _targets(labels: Any, x: Tensor) -> Tensor:
         )
     if given.shape != x.shape[:1]:
         raise InputError(
-            f"labels of shape {given.shape} for {len(x)} images; pass one label per image."
+            f"labels of shape {given.shape} for {counted(len(x), 'image')}; "
+            "pass one label per image."
         )
     return torch.from_numpy(given.astype(np.int64)).to(x.device)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from typica.data import Images
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.progress import note
 
 
@@ -26,5 +26,6 @@ def note_skipped(skipped: Iterable[tuple[str, str]]) -> None:
 def none_readable(images: Images) -> InputError:
     """Return the error that none of the images for a network can be read."""
     return InputError(
-        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; check the files."
+        f"none of {counted(len(images), 'image')} can be read, e.g. {images.names[0]}; "
+        "check the files."
     )

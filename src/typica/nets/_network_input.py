@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from typica.data import Images, Preprocessing
-from typica.errors import InputError, InputWarning, about, argument, warn
+from typica.errors import InputError, InputWarning, about, argument, border, warn
 from typica.nets._extracted_batch import run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
@@ -33,6 +33,7 @@ _RAW = 2.0  # a mean of the input above this is of values from 0 to 255
 Size = tuple[int, int]
 
 
+@border
 def transform_for(
     opened: Opened, images: Images, given: Preprocessing | Mapping[str, Any] | None = None
 ) -> Preprocessing:
@@ -227,6 +228,7 @@ def _sizes(images: Images) -> list[Size]:
     return list(found)
 
 
+@border
 def check_settings(given: Mapping[str, Any]) -> None:
     """Raise for wrong settings of a network's input, whatever the network has for the rest."""
     if "resize" in given or "crop" in given:

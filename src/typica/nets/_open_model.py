@@ -180,8 +180,8 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
 
 
 def _open_architecture(name: str, weights: Any, asked: _Asked) -> Opened:
-    model = _from_zoo(name, weights)
     with about(name):
+        model = _from_zoo(name, weights)
         opened = asked.of(name, asked.of_module(model), zoo.transform(name))
     return opened._replace(weights_file=_file_to_reopen(weights))
 
@@ -266,12 +266,13 @@ def _function_name(function: Any) -> str:
 
 
 def _from_zoo(name: str, weights: Any) -> Any:
-    if weights is None:
-        if not zoo.has_weights(name):
-            raise InputError(
-                f"{name}: no weights come with it; pass {argument('weights', 'FILE')}, or 'random' "
-                "to try it out."
-            )
+    bundled = weights is None or (isinstance(weights, str) and weights == "bundled")
+    if bundled and not zoo.has_weights(name):
+        raise InputError(
+            f"no weights come with it; pass {argument('weights', 'FILE')}, or 'random' to try it "
+            "out."
+        )
+    if bundled:
         return zoo.load(name)
     return zoo.load(name, None if isinstance(weights, str) and weights == "random" else weights)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica.data import Images, Preprocessing
-from typica.errors import InputError, argument, by_caller
+from typica.errors import InputError, argument, border, by_caller
 from typica.files import sha256
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_agree_to, is_function
@@ -34,6 +34,7 @@ class Reopened(NamedTuple):
             return None
 
 
+@border
 def reopen(
     origin: Origin | None,
     *,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from typica.checks import count
-from typica.errors import InputError
+from typica.errors import InputError, border
 
 BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 OnError = Literal["stop", "skip"]
@@ -36,6 +36,7 @@ class Settings:
     on_error: OnError = "stop"
     workers: int | None = None
 
+    @border
     def __post_init__(self) -> None:
         for name in ("batch", "threads", "workers"):
             value = getattr(self, name)

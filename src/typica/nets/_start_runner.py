@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.data import Images, Preprocessing, image_batches
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.nets._fastest_backend import make_runner
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
@@ -22,6 +22,7 @@ from typica.progress import note
 TRIAL = 32  # images that `backend="auto"` tries the backends on
 
 
+@border
 def one_backend(
     opened: Opened,
     images: Images,

@@ -20,6 +20,7 @@ def list_rectifiers() -> list[str]:
     return _REGISTRY.names()
 
 
+@border
 def rectifier_class(name: str) -> type[Rectifier]:
     """Return the class of a rectifier by its name, in any case and with - for _.
 

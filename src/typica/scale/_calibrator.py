@@ -69,6 +69,7 @@ class Calibrator:
         return store.to_bytes(self.calibration)
 
     @classmethod
+    @border
     def from_bytes(cls, data: bytes, estimator: Estimator | None = None) -> Self:
         """Rebuild what `to_bytes` returned, for the estimator that made these scores."""
         calibration = store.from_bytes(data)

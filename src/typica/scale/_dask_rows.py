@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.extras import need
 from typica.labels import as_labels
 from typica.scale._batches import Batch, array_batches, read_records
@@ -180,7 +180,8 @@ def _label_partitions(y: Any, lengths: list[int]) -> list[Any]:
 
 def _check_count(labels: int, rows: int) -> None:
     if labels != rows:
-        raise InputError(f"{labels} labels for {rows} rows; one per row is needed.")
+        labelled = counted(labels, "label")
+        raise InputError(f"{labelled} for {counted(rows, 'row')}; one per row is needed.")
 
 
 def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:

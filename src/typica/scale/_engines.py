@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from typica.errors import InputError, argument, given, listed, reason_of
+from typica.errors import InputError, argument, at, border, given, listed, reason_of
 from typica.extras import check_installed
 
 ENGINES = {"dask": "distributed", "ray": "ray", "spark": "pyspark"}  # what each needs
@@ -47,6 +47,7 @@ class On(NamedTuple):
 HERE = On()
 
 
+@border
 def check_engine(engine: Engine | None, address: str | None = None) -> None:
     """Refuse an engine that is not known, not installed, or does not answer; start nothing."""
     if engine is None:
@@ -123,7 +124,8 @@ def open_engine(engine: Engine, address: str | None = None) -> Iterator[Cluster]
     It is started when the first work is given to it: by then, errors in the data have been found.
     engine: its name, or a cluster that is open already and stays open.
     """
-    check_engine(engine, address)
+    with at("open_engine"):  # a border would name it in the errors of the block, too
+        check_engine(engine, address)
     if not isinstance(engine, str):
         yield engine
         return

@@ -46,6 +46,7 @@ class Judge:
     20
     """
 
+    @border
     def __init__(
         self,
         estimator: Estimator,

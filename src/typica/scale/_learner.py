@@ -114,6 +114,7 @@ class Learner:
         return store.to_bytes({**state, "n": self.n, "closed": self.closed})
 
     @classmethod
+    @border
     def from_bytes(cls, data: bytes) -> Self:
         """Rebuild what `to_bytes` returned; damaged bytes are refused."""
         state: dict[str, Any] = store.from_bytes(data)

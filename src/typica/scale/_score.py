@@ -207,6 +207,7 @@ def judge_stream(
     return JudgedStream(Judge(estimator, tables.id_field, **options), tables, engine, address)
 
 
+@border
 def strangest(judged: JudgedStream, limit: int) -> Any:
     """Return the `limit` strangest rows as a table, sorted by p-value, then by score."""
     arrow = need("pyarrow", "parquet")

@@ -12,7 +12,7 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.data import read_labels
-from typica.errors import InputError, about, border, given
+from typica.errors import InputError, about, border, counted, given
 from typica.extras import need
 from typica.labels import as_labels
 from typica.scale._arrow_objects import is_repeatable, reader_of
@@ -233,7 +233,8 @@ def _check_labels(tables: Tables) -> None:
         )
     if len(tables.labels) != tables.rows:
         raise InputError(
-            f"{len(tables.labels)} labels for {tables.rows} rows; one per row is needed."
+            f"{counted(len(tables.labels), 'label')} for {counted(tables.rows, 'row')}; "
+            "one per row is needed."
         )
 
 

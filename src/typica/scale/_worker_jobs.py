@@ -12,7 +12,7 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.extras import need
 from typica.scale._batches import Batch, read_part
 from typica.scale._calibrator import Calibrator
@@ -28,6 +28,7 @@ from typica.scale._verdict_shards import shards_at
 T = TypeVar("T")
 
 
+@border
 def learn_batches(plan: bytes, batches: Iterable[Batch]) -> bytes:
     """Learn batches. plan: the bytes of a `Learner`; what it has learnt itself is left out."""
     learner = Learner.from_bytes(plan).fresh()
@@ -36,16 +37,19 @@ def learn_batches(plan: bytes, batches: Iterable[Batch]) -> bytes:
     return learner.to_bytes()
 
 
+@border
 def learn_part(plan: bytes, part: Part, columns: Columns, labels: AnyArray | None = None) -> bytes:
     """Learn a part; labels: of its rows, if no column has them (`Tables.labels_of`)."""
     return learn_batches(plan, read_part(part, columns, labels))
 
 
+@border
 def merge_learnt(states: Iterable[bytes]) -> bytes:
     """Merge what parts have learnt, any number of them, in a tree."""
     return merge_tree(map(Learner.from_bytes, states), Learner.merge).to_bytes()
 
 
+@border
 def calibrate_batches(estimator: bytes, plan: bytes, batches: Iterable[Batch]) -> bytes:
     """Score held-out batches. plan: the bytes of a `Calibrator` without scores."""
     calibrator = Calibrator.from_bytes(plan, store.from_bytes(estimator))
@@ -54,11 +58,13 @@ def calibrate_batches(estimator: bytes, plan: bytes, batches: Iterable[Batch]) -
     return calibrator.to_bytes()
 
 
+@border
 def calibrate_part(estimator: bytes, plan: bytes, part: Part, columns: Columns) -> bytes:
     """Score a held-out part; estimator, plan: as `calibrate_batches` takes them."""
     return calibrate_batches(estimator, plan, read_part(part, columns))
 
 
+@border
 def merge_calibrated(states: Iterable[bytes]) -> bytes:
     """Merge the scores of parts, any number of them, in a tree."""
     return merge_tree(map(Calibrator.from_bytes, states), Calibrator.merge).to_bytes()
@@ -69,6 +75,7 @@ def judge_part(judge: Judge, part: Part, columns: Columns) -> Iterator[Any]:
     return map(judge, read_part(part, columns))
 
 
+@border
 def merge_tree(items: Iterable[T], merge: Callable[[T, T], T]) -> T:
     """Merge neighbours, then the results, and so on: no single item takes in all others.
 

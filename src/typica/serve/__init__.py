@@ -8,6 +8,18 @@
 that they read. Needs the extra `serve`, which is loaded when one of these names is first used.
 """
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from typica.extras import check_installed
+
+_NEED_MLSERVER = ("Runtime", "serve", "write_repository")
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name, or say what to install for it."""
+    if name in _NEED_MLSERVER:
+        check_installed("mlserver", "serve")
+    return _load(name)

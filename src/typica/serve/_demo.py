@@ -42,7 +42,7 @@ class Demo(NamedTuple):
 def serve_demo(options: Options | None = None) -> None:
     """Serve the demonstration until a signal ends it; its files are then removed."""
     # Needs the extra `serve`; writing the demonstration does not.
-    from typica.serve._server import serve  # noqa: PLC0415
+    from typica.serve import serve  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="typica-demo-") as folder:
         demo = write_demo(folder)

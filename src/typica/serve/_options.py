@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from typica.checks import is_whole
-from typica.errors import InputError, given
+from typica.errors import InputError, border, given
 
 LOOPBACK = "127.0.0.1"
 GRACE = 60.0  # seconds that accepted requests may take after a signal
@@ -38,6 +38,7 @@ class Limits:
     batch: int = 1024
     images: int = 8
 
+    @border
     def __post_init__(self) -> None:
         for limit in fields(self):
             value = getattr(self, limit.name)
@@ -69,6 +70,7 @@ class Options:
     token: str | None = None
     limits: Limits = field(default_factory=Limits)
 
+    @border
     def __post_init__(self) -> None:
         if not isinstance(self.host, str) or not self.host:
             raise InputError(f"{given('host', self.host)}; pass an address, such as {LOOPBACK}.")

@@ -162,7 +162,7 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
     try:
         return served(_opened(estimator, network))
     except InputError as error:
-        return served(None, str(error).rstrip("."))
+        return served(None, str(error.args[0]).rstrip("."))
 
 
 def _opened(estimator: Estimator, network: Network) -> Reopened:

@@ -8,7 +8,7 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.as_json import json_number
-from typica.errors import InputError
+from typica.errors import InputError, a_kind
 from typica.store._fitted_state import state_to_store
 from typica.store._registered import kind_stored
 from typica.store._sklearn import MODULES as SKLEARN
@@ -62,7 +62,7 @@ class Encoder:
         if SKLEARN.get(name) and module.startswith(f"{SKLEARN[name]}."):
             parts = {"params": value.get_params(deep=False), "state": state_to_store(value)}
             return {"$sklearn": name, **self.node(parts, path)}
-        raise InputError(f"a {name} cannot be stored without pickle; {_what_can_be(value)}.")
+        raise InputError(f"{a_kind(value)} cannot be stored without pickle; {_what_can_be(value)}.")
 
 
 def _what_can_be(value: object) -> str:

@@ -98,6 +98,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     return document, tensors
 
 
+@border
 def to_bytes(value: Any) -> bytes:
     """Return what `save` would write; takes plain data too, such as a dict of arrays.
 
@@ -108,6 +109,7 @@ def to_bytes(value: Any) -> bytes:
     return bytes(safetensors.numpy.save(tensors, metadata))
 
 
+@border
 def from_bytes(data: bytes) -> Any:
     """Rebuild what `to_bytes` was given. Nothing in it is executed; damaged bytes are refused.
 
@@ -128,6 +130,7 @@ def from_bytes(data: bytes) -> Any:
         ) from error
 
 
+@border
 def fingerprint(value: Any) -> str:
     """Return the SHA-256 of what `save` would store, whatever the version of Typica."""
     encoder = Encoder()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, a_kind
 
 PLAIN = (type(None), bool, int, float, str, list, dict, tuple, np.ndarray)
 _PASSES = (None, "passthrough")  # steps of a pipeline that do nothing
@@ -17,7 +17,7 @@ _WIDEST = 2**24  # features in a row
 def check_parts(loaded: Any) -> None:
     """Refuse a file of plain data, and let an estimator that was read try its parts."""
     if isinstance(loaded, PLAIN):
-        raise FormatError(f"a {type(loaded).__name__} and not a detector")
+        raise FormatError(f"{a_kind(loaded)} and not a detector")
     if hasattr(loaded, "try_parts"):
         loaded.try_parts()
     elif hasattr(loaded, "steps"):
@@ -43,7 +43,7 @@ def _check_stored_pipeline(pipeline: Any) -> None:
         _check_stored_pipeline(last)
         return
     if not hasattr(last, "try_parts"):
-        raise FormatError(f"a pipeline that ends in a {type(last).__name__}")
+        raise FormatError(f"a pipeline that ends in {a_kind(last)}")
     last.try_parts()
 
 

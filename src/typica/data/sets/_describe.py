@@ -6,8 +6,10 @@ import os
 from typing import Any
 
 from typica.data.sets._find import benchmark_set, find_set
+from typica.errors import border
 
 
+@border
 def describe_set(name: str, root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Return what a set is, where its files come from and where it lies, as JSON values."""
     described = benchmark_set(name)

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from typica.data.sets._table import SETS, BenchmarkSet
-from typica.errors import InputError, closest
+from typica.errors import InputError, border, closest
 from typica.files import home
 
 
@@ -24,6 +24,7 @@ def list_sets() -> list[str]:
     return list(SETS)
 
 
+@border
 def benchmark_set(name: str) -> BenchmarkSet:
     """Find a benchmark set by its name, and return what is known of it.
 
@@ -37,6 +38,7 @@ def benchmark_set(name: str) -> BenchmarkSet:
     raise InputError(f"set {name!r}: there is none of that name; {hint}")
 
 
+@border
 def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the path to pass to `open_images` for a set that is there, or None.
 
@@ -51,6 +53,7 @@ def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | No
     return None
 
 
+@border
 def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     """Say how a set gets to where `find_set` looks.
 

@@ -22,11 +22,12 @@ from typica.data.sets._download import download, remote_size
 from typica.data.sets._find import benchmark_set, find_set, how_to_get
 from typica.data.sets._idx import idx_to_npz
 from typica.data.sets._table import BenchmarkSet, SetFile
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, border
 from typica.files import atomic_path, home, lock_folder
 from typica.progress import is_watched, note, work
 
 
+@border
 def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Return the path to pass to `open_images` for a set, fetched if it is not there.
 

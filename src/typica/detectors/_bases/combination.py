@@ -254,6 +254,7 @@ class Combination(Detector):
         return f"{shown}; together {self._p_of(S)[0]:.2g}"
 
 
+@border
 def logistic_weights(known: AnyArray, strange: AnyArray) -> Floats:
     """Return the weights (m,) by which an ensemble's scores tell `known` (n, m) from `strange`.
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
-from typica.errors import InputError
+from typica.errors import InputError, counted
 from typica.estimator import Estimator, LearnsMoments
 from typica.head import Head, check_same_kind, head_to_pass
 from typica.moments import Moments
@@ -31,7 +31,8 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
     labels (n,): what they are.
     """
     if labels.shape != (len(Z),):
-        raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
+        rows = counted(len(Z), "row")
+        raise InputError(f"{counted(len(labels), 'label')} for {rows}; pass one label per row.")
     check_same_kind(labels, head)
     predicted = map_rows(lambda rows: np.argmax(head.logits(rows), axis=1), Z, len(head.classes))
     return np.asarray(head.classes[predicted] == labels)

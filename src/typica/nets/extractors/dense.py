@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import FormatError, InputError, border
+from typica.errors import FormatError, InputError, a_kind, border
 from typica.head import Head
 from typica.nets._extracted_batch import Extraction, closest_names, wanted_layers
 from typica.origin import PENULTIMATE
@@ -62,7 +62,7 @@ class Perceptron:
             activation, last = network.activation, network.out_activation_
         except AttributeError:
             raise InputError(
-                f"a {type(network).__name__} that is not a fitted MLPClassifier; fit one."
+                f"{a_kind(network)} that is not a fitted MLPClassifier; fit one."
             ) from None
         if activation != "relu" or last != "softmax":
             raise InputError(
@@ -71,6 +71,7 @@ class Perceptron:
             )
         return cls(weights, biases, classes)
 
+    @border
     def giving(self, layer: str | None = None, layers: Sequence[str] | None = None) -> Perceptron:
         """Return the network that gives what these layers hold; see FeatureExtractor."""
         wanted = wanted_layers(layer, layers)
@@ -129,6 +130,7 @@ class Perceptron:
         """Return the SHA-256 of the weights."""
         return store.fingerprint(self)
 
+    @border
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to one .safetensors file, which `open_model` opens."""
         store.save(self, path)
@@ -150,7 +152,7 @@ def load_perceptron(path: str | os.PathLike[str]) -> Perceptron:
     """Read what `Perceptron.save` has written."""
     loaded = store.load(path)
     if not isinstance(loaded, Perceptron):
-        raise FormatError(f"{path}: holds a {type(loaded).__name__}, not a network.")
+        raise FormatError(f"{path}: holds {a_kind(loaded)}, not a network.")
     return loaded
 
 

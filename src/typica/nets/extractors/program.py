@@ -158,12 +158,12 @@ class GraphExtractor:
         return self._program.sizes
 
     @property
+    @border
     def head(self) -> Head:
         """The last linear layer."""
         if self._program.weight is None:
             raise InputError(
-                f"GraphExtractor.head: no linear layer gives the output of {self.path}; "
-                "pass a Head of your own."
+                f"no linear layer gives the output of {self.path}; pass a Head of your own."
             )
         return Head(self._program.weight, self._program.bias)
 

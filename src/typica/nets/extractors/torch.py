@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from typica.errors import InputError, about, argument, border, listed
+from typica.errors import InputError, a_kind, about, argument, border, listed
 from typica.head import Head
 from typica.nets._extracted_batch import Extraction, batch_of, closest_names, wanted_layers
 from typica.nets._hooks import (
@@ -33,8 +32,6 @@ from typica.nets._hooks import (
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._torch import Tensor, nn, tensor_of, torch
 from typica.origin import PENULTIMATE
-
-_log = logging.getLogger("typica.nets")
 
 
 class FeatureExtractor:
@@ -89,7 +86,7 @@ class FeatureExtractor:
         reduce: Reduction = "mean",
     ) -> None:
         if not isinstance(model, nn.Module):
-            raise InputError(f"model is a {type(model).__name__}; pass a torch.nn.Module.")
+            raise InputError(f"model is {a_kind(model)}; pass a torch.nn.Module.")
         wanted = wanted_layers(layer, layers)
         check_reduction(reduce)
         self.model = unwrapped(model)
@@ -132,7 +129,6 @@ class FeatureExtractor:
         extraction = self._extraction(tape, output, head)
         self._head, self._ran = head, list(dict.fromkeys(tape.ran))
         self._finding = self._told(extraction, tape, output)
-        _log.info("%s", self.describe())
         return extraction
 
     def twin(self) -> FeatureExtractor:
@@ -159,6 +155,7 @@ class FeatureExtractor:
         return self._ran is not None
 
     @property
+    @border
     def head(self) -> Head:
         """The last linear layer, with the weights that it has now."""
         module = self.head_module
@@ -172,7 +169,7 @@ class FeatureExtractor:
         if self._ran is not None:
             raise self._no_head(self._ran)
         raise InputError(
-            f"FeatureExtractor.head: {len(self._linears)} Linear modules, and no batch yet that "
+            f"{len(self._linears)} Linear modules, and no batch yet that "
             "tells which is the head; run one, extractor(images), or pass head=NAME."
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from typica.checks import count
-from typica.errors import InputError, about, argument, by_caller
+from typica.errors import InputError, argument, at
 from typica.nets.zoo._table import ENTRIES, Entry, known_name
 
 
@@ -30,9 +30,9 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     >>> model.fc
     Linear(in_features=128, out_features=100, bias=True)
     """
-    with about("zoo.load"):
+    with at("zoo.load"):
         name = known_name(name)
-    with about(by_caller(f"zoo.load({name!r})", name)):
+    with at(f"zoo.load({name!r})"):
         return _load(ENTRIES[name], weights, num_classes)
 
 
@@ -67,8 +67,8 @@ def _load(entry: Entry, weights: Any, num_classes: int | None) -> Any:
 def _bundled(entry: Entry) -> str:
     if not entry.package:
         raise InputError(
-            f"no weights come with it; pass {argument('weights', 'FILE')}, or "
-            f"{by_caller('weights=None', argument('weights', 'random'))} for random ones."
+            f"no weights come with it; pass {argument('weights', 'FILE')}, or weights=None for "
+            "random ones."
         )
     try:
         package = importlib.import_module(entry.package)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from typica.data import Preprocessing
-from typica.errors import InputError, border
+from typica.errors import InputError, at
 
 _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
@@ -60,7 +60,6 @@ def names() -> list[str]:
     return sorted(ENTRIES)
 
 
-@border
 def transform(name: str) -> Preprocessing:
     """Return the preprocessing of an architecture's public checkpoints.
 
@@ -71,7 +70,8 @@ def transform(name: str) -> Preprocessing:
     >>> transform("resnet-50").crop
     224
     """
-    return ENTRIES[known_name(name)].transform
+    with at("zoo.transform"):
+        return ENTRIES[known_name(name)].transform
 
 
 def has_weights(name: str) -> bool:
@@ -80,7 +80,8 @@ def has_weights(name: str) -> bool:
     >>> has_weights("resnet-50")
     False
     """
-    return bool(ENTRIES[known_name(name)].package)
+    with at("zoo.has_weights"):
+        return bool(ENTRIES[known_name(name)].package)
 
 
 def known_name(name: str) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import pickletools
 import warnings
+import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,13 +82,30 @@ def _read(weights: Any) -> Any:
             # About TorchScript and pickle protocols: said below.
             warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
+    except pickle.UnpicklingError as error:
+        if not zipfile.is_zipfile(path) and not _is_pickle(path):
+            raise _unreadable(path, error) from None
         raise PickledCodeError(path, _code_in(path)) from None
     except Exception as error:  # torch.load raises nearly every kind for damaged files
-        raise FormatError(
-            f"{path} is not a readable checkpoint ({reason_of(error, 120)}); "
-            "pass a state dict saved by torch.save, or a .safetensors file."
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> FormatError:
+    return FormatError(
+        f"{path} is not a readable checkpoint ({reason_of(error, 120)}); "
+        "pass a state dict saved by torch.save, or a .safetensors file."
+    )
+
+
+def _is_pickle(path: Path) -> bool:
+    """Tell whether a file begins with a whole pickle; none of it is run."""
+    with path.open("rb") as file:
+        try:
+            for _ in pickletools.genops(file):
+                pass
+        except Exception:  # what is not a pickle raises nearly every kind
+            return False
+    return True
 
 
 def _code_in(path: Path) -> str | None:
