@@ -738,6 +738,17 @@ REPLACING = [  # what would be written over what it reads
     "fit train.npy --detector cw --head head.safetensors -o head.safetensors",
     "calibrate ctm.safetensors rows.safetensors -o rows.safetensors",
     "export ctm.safetensors --model net.onnx -o net.onnx",
+    "score ctm.safetensors rows.csv -o rows.csv",
+    "score ctm.safetensors rows.csv --json rows.csv",
+    "score ctm.safetensors *.csv --columns f* --json rows.csv",
+    "evaluate ctm.safetensors held_out.npy --ood ood=ood.npy --json ood.npy",
+    "fit train.npy -o x.safetensors --json train.npy",
+    "calibrate ctm.safetensors held_out.npy --json held_out.npy",
+    "calibrate ctm.safetensors held_out.npy --json ctm.safetensors",
+    "explain ctm.safetensors ood.npy --json ./ood.npy",
+    "compare train.npy held_out.npy --ood ood=ood.npy --json train.npy",
+    "monitor ctm.safetensors --prometheus ctm.safetensors",
+    "info ctm.safetensors --json ctm.safetensors",
 ]
 
 
@@ -747,9 +758,10 @@ def test_no_command_replaces_what_it_reads(folder, capsys, command):
     save_file({"features": np.load("train.npy")}, "rows.safetensors")
     Path("link.safetensors").symlink_to("rows.safetensors")
     Path("net.onnx").write_bytes(b"a network")
+    np.savetxt("rows.csv", np.load("train.npy"), delimiter=",")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     error = run(capsys, *command.split(), code=2)
-    assert ": is read by this command, which would replace it; choose another name." in error
+    assert ": is read here, and would be replaced; choose another name." in error
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_ending, check_not_input, check_out_file, out_file
+from typica.cli._option_checks import check_ending, check_out_file, out_detector
 from typica.cli._options import (
     Address,
     Alpha,
@@ -65,7 +65,7 @@ def calibrate(
         typer.Option(
             "-o",
             "--output",
-            callback=out_file,
+            callback=out_detector,
             help="Where to write the detector; its own file if not given.",
         ),
     ] = None,
@@ -82,7 +82,6 @@ def calibrate(
     check_out_file(target)
     if output is not None:
         check_ending(output, ".safetensors", "a detector")
-    check_not_input(target, model, weights, *held_out)
     estimator = load_detector(detector)
     rule: dict[str, Any] = {
         "by_class": by_class,
