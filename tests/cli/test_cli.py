@@ -765,6 +765,26 @@ def test_no_command_replaces_what_it_reads(folder, capsys, command):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def test_no_file_is_written_twice_by_one_command(folder, capsys):
+    command = ("fit", "train.npy", "-o", "x.safetensors", "--json", "./x.safetensors")
+    error = run(capsys, *command, code=2)
+    assert error == (
+        "error: x.safetensors: two options would write it; choose another name for one.\n"
+    )
+    assert not Path("x.safetensors").exists()
+
+
+def test_a_pattern_of_columns_names_no_file(folder, capsys):
+    fit(capsys)
+    columns = {f"f{i}": column for i, column in enumerate(np.load("train.npy").T)}
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pytest.importorskip("pyarrow").table(columns), "rows.parquet")
+    for _ in range(2):
+        run(
+            capsys, "score", "ctm.safetensors", "rows.parquet", "--columns", "f*", "--json", "f.txt"
+        )
+
+
 def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):
     arguments = ("--detector", "layer_ensemble", "-o", "x.safetensors")
     run(capsys, "fit", "train.npy", "--labels", "labels.npy", *arguments)

@@ -137,19 +137,30 @@ def check_ending(path: Path, ending: str, what: str) -> None:
 
 
 def check_targets(context: typer.Context) -> None:
-    """Refuse to write a file that another option or argument of the command names to be read.
+    """Refuse to write a file that another option or argument of the command names as well.
 
     For every command, when all its options are known: the callbacks of options that name files to
     write have noted these.
     """
     targets: list[_Target] = context.meta.get(_TARGETS, [])
+    _check_each_once([target.path for target in targets])
     written = {target.parameter for target in targets}
     for target in targets:
         if not target.path.is_file():  # there is nothing to replace
             continue
-        apart = {*written, target.renews}
-        others = [value for name, value in context.params.items() if name not in apart]
-        check_not_input(target.path, *_named_files(others))
+        for param in context.command.params:
+            if param.name is not None and param.name not in {*written, target.renews}:
+                is_argument = param.param_type_name == "argument"
+                files = _named_files(context.params.get(param.name), patterns=is_argument)
+                check_not_input(target.path, *files)
+
+
+def _check_each_once(paths: list[Path]) -> None:
+    """Refuse two options that would write one file."""
+    places = [path.resolve() for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise InputError(f"{path}: two options would write it; choose another name for one.")
 
 
 def _note_target(
@@ -159,16 +170,20 @@ def _note_target(
     noted.append(_Target(path, param.name, renews))
 
 
-def _named_files(values: Collection[Any]) -> Iterator[str | Path]:
-    """Yield what among the values of options may name a file: also of NAME=FILE, and patterns."""
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _named_files(value)
-        elif isinstance(value, Path):
-            yield value
-        elif isinstance(value, str):
-            yield value
-            yield value.partition("=")[2]
+def _named_files(value: Any, *, patterns: bool) -> Iterator[str | Path]:
+    """Yield the files that the value of an option or an argument may name, also by NAME=FILE.
+
+    patterns: whether it may be a pattern of files; those of options are of columns.
+    """
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _named_files(one, patterns=patterns)
+    elif isinstance(value, Path):
+        yield value
+    elif isinstance(value, str):
+        yield value
+        yield value.partition("=")[2]
+        if patterns:
             yield from glob.iglob(value, recursive=True)  # noqa: PTH207 (may be absolute)
 
 
