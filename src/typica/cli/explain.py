@@ -27,7 +27,7 @@ from typica.cli._options import (
 from typica.cli._show import counted, present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
-from typica.detectors import Estimator, reads_layers, reads_logits
+from typica.detectors import Estimator, column_names, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
 from typica.nets import InputReader
@@ -76,7 +76,8 @@ def explain(
 
 def _known(estimator: Estimator, bank: Path) -> Any:
     """Return the known inputs that the command was given, as the detector reads them."""
-    known = read_known(bank, origin_of(estimator), logits=reads_logits(estimator))
+    logits, columns = reads_logits(estimator), column_names(estimator)
+    known = read_known(bank, origin_of(estimator), logits=logits, columns=columns)
     if reads_layers(estimator) is None:
         return known
     return replace(known, features=InputReader.of(estimator).rows(bank))

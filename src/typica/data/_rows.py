@@ -14,13 +14,19 @@ from typica.errors import InputError, about
 from typica.origin import Origin
 
 
-def read_known(path: Source, origin: Origin | None = None, *, logits: bool = False) -> KnownRows:
+def read_known(
+    path: Source,
+    origin: Origin | None = None,
+    *,
+    logits: bool = False,
+    columns: Sequence[str] | None = None,
+) -> KnownRows:
     """Read known inputs for `typica.explain`, with their labels and the names of their images.
 
-    origin, logits: as `read_features` takes them.
+    origin, logits, columns: as `read_features` takes them.
     """
     opened = open_features(path)
-    found = opened.read(origin, logits=logits)
+    found = opened.read(origin, logits=logits, columns=columns)
     names = None if opened.bank is None else opened.bank.names
     return KnownRows(found.features, found.labels, names)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from typica import store
 from typica.data import RowWriter
 from typica.decide import fingerprint
-from typica.detectors import Estimator, final_detector, input_width
+from typica.detectors import Estimator, column_names, final_detector, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.files import atomic_path, check_not_input
@@ -200,8 +200,8 @@ def judge_stream(
         The `alpha`, `tpr`, `confidence` and `only` of `Judge`.
     """
     check_engine(engine, address)
-    width = input_width(estimator)
-    tables = open_tables(data, features=features, columns=columns, ids=ids, width=width)
+    expected: dict[str, Any] = {"width": input_width(estimator), "names": column_names(estimator)}
+    tables = open_tables(data, features=features, columns=columns, ids=ids, **expected)
     if engine is not None:
         tables = as_files(tables)
     return JudgedStream(Judge(estimator, tables.id_field, **options), tables, engine, address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,7 @@ def open_tables(
     width: int | None = None,
     part_bytes: int = PART_BYTES,
     find_labels: bool = False,
+    names: Sequence[str] | None = None,
 ) -> Tables | Stream:
     """Open a data set, and say what is wrong with it before any of its rows is read.
 
@@ -175,8 +176,11 @@ def open_tables(
         About how large parts are.
     find_labels
         Use a column `label`, if no labels are given.
+    names
+        The names of the columns that a detector was fitted on: `columns` are then read by name, in
+        this order, and others are left aside.
     """
-    wanted = Wanted(features, columns, labels, ids, find_labels)
+    wanted = Wanted(features, columns, labels, ids, find_labels, names)
     if isinstance(data, Tables | Stream):
         return _opened_before(data, wanted, width)
     if not isinstance(data, str | os.PathLike | Sequence):
@@ -185,7 +189,7 @@ def open_tables(
     first = outlines[0]
     given = _given_labels(labels, {*first.schema.names, *_constants(first)})
     if given is not None:
-        wanted = Wanted(features, columns, given, ids)
+        wanted = replace(wanted, labels=given, find_labels=False)
     with about(first.file.path):
         chosen = wanted.found_in(first.schema, _constants(first))
     _check_all(outlines, chosen, width)
@@ -244,6 +248,11 @@ def _opened_before(opened: Tables | Stream, wanted: Wanted, width: int | None) -
     if any(name is not None for name in named) or wanted.ids not in (None, known.ids):
         raise InputError("these tables are open already; pass their columns to open_tables.")
     check_width(opened.schema, known, width)
+    if not isinstance(known.features, str) and wanted.in_order(known.features) != known.features:
+        raise InputError(
+            "these tables are open with columns in another order than the detector was fitted on; "
+            "pass columns in that order to open_tables."
+        )
     return opened
 
 
