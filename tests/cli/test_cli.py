@@ -349,7 +349,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "short.csv: 2 labels for the 240 rows of train.npy; pass one"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass --head FILE."),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95 is not a share"),
@@ -783,6 +783,40 @@ def test_a_pattern_of_columns_names_no_file(folder, capsys):
         run(
             capsys, "score", "ctm.safetensors", "rows.parquet", "--columns", "f*", "--json", "f.txt"
         )
+
+
+BLAMED = {  # commands, and what they say of which file before any work
+    "fit train.npy --calibrate narrow.npy": "narrow.npy: 9 features per row instead of 12;",
+    "fit nan.npy": "nan.npy: row 3 of the features holds NaN",
+    "fit train.npy --labels three.npy": "three.npy: 3 labels for the 200 rows of train.npy; pass",
+    "fit train.npy --detector energy --head h9.npz": "h9.npz: a head for 9 features, and the rows "
+    "of train.npy have 12; take both from the same network.",
+    "compare nan.npy held_out.npy --ood a=ood.npy": "nan.npy: row 3 of the features holds NaN",
+    "compare train.npy held_out.npy --ood a=ood.npy --labels three.npy": "three.npy: 3 labels for",
+    "compare train.npy held_out.npy --ood a=ood.npy --head h9.npz": "h9.npz: a head for 9 features",
+    "choose nan.npy --labels labels.npy": "nan.npy: row 3 of the features holds NaN",
+    "choose train.npy --labels three.npy": "three.npy: 3 labels for the 200 rows of train.npy",
+    "choose train.npy --labels labels.npy --head h9.npz": "h9.npz: a head for 9 features",
+}
+
+
+@pytest.mark.parametrize("command", BLAMED)
+def test_what_is_wrong_is_said_of_its_file(folder, data: Data, capsys, monkeypatch, command):
+    rows = data.train[:200].copy()
+    np.save("train.npy", rows)
+    np.save("labels.npy", data.labels[:200])
+    np.save("narrow.npy", rows[:, :9])
+    np.save("three.npy", data.labels[:3])
+    rows[3, 2] = np.nan
+    np.save("nan.npy", rows)
+    np.savez("h9.npz", weight=np.ones((4, 9)), bias=np.zeros(4))
+    if "nan" not in command:
+        monkeypatch.setattr(typica.Detector, "fit", lambda *_: pytest.fail("was fitted"))
+    arguments = ["-o", "x.safetensors"] if command.startswith("fit") else ["--detectors", "ctm,cw"]
+    if "--head" not in command:
+        arguments = [argument.replace(",cw", "") for argument in arguments]
+    error = run(capsys, *command.split(), *arguments, code=2)
+    assert f"error: {BLAMED[command]}" in error
 
 
 def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):

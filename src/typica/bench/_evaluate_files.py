@@ -16,12 +16,13 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
-from typica.bench._fit_files import bank_of, say_if_one_class
+from typica.bench._fit_files import bank_of, check_head, say_if_one_class
 from typica.bench._method_names import detectors_for, named_detectors
 from typica.checks import Parameter, is_whole
 from typica.data import (
     FeatureFile,
     Images,
+    checked_rows,
     find_head,
     holds_images,
     names_file,
@@ -123,10 +124,14 @@ def compare_files(
     """
     opened = open_features(features)
     wanted = f"they need {argument('head')}"
-    detectors = detectors_for(named_detectors(names), find_head(head, opened), wanted)
+    found = find_head(head, opened)
+    detectors = detectors_for(named_detectors(names), found, wanted)
     train = read_labelled(opened, labels)
+    width = train.features.shape[1]
+    check_head(found, head, opened, width)
+    checked_rows(train.features, str(opened.path))
     say_if_one_class(detectors.values(), train.labels)
-    alike = {"origin": opened.origin, "width": train.features.shape[1], "columns": train.names}
+    alike = {"origin": opened.origin, "width": width, "columns": train.names}
     rows = read_rows(known, **alike)
     sets = {name: read_rows(path, **alike) for name, path in ood.items()}
     return compare(detectors, train.features, train.labels, rows, sets, alpha=alpha, tpr=tpr)
@@ -224,7 +229,9 @@ class _LabelledRows(NamedTuple):
         return _LabelledRows(self.features[kept], self.labels[kept], self.names)
 
 
-def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _LabelledRows:
+def _labelled(
+    opened: FeatureFile, labels: str | Path | None, width: int | None = None, **alike: Any
+) -> _LabelledRows:
     path, table = opened.path, read_labelled(opened, labels, **alike)
     features, targets = table.features, table.labels
     if targets is None:
@@ -234,6 +241,7 @@ def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _
         )
     with about(str(path)):
         encode_labels(targets, len(features))  # refuses labels that do not match the rows
+    checked_rows(features, str(path), width)
     return _LabelledRows(features, targets, table.names)
 
 
@@ -251,7 +259,8 @@ def _with_held_out(
 ) -> _Parts:
     """Return all rows to fit on, and what is held out in a file of its own."""
     column = None if labels is None or names_file(labels) else labels
-    known = _labelled(apart, column, origin=opened.origin, columns=every.names)
+    width = every.features.shape[1]
+    known = _labelled(apart, column, width, origin=opened.origin, columns=every.names)
     return _Parts(every, known, apart, np.arange(len(known.features)))
 
 
@@ -306,6 +315,7 @@ def _near(
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:
     """Return the head; a bank's own only if it knows the classes, so that logits can be masked."""
     found = find_head(head, bank)
+    check_head(found, head, bank, every.features.shape[1])
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None
     return found

@@ -54,7 +54,13 @@ def read_labelled(
     found = opened.read(origin, logits=logits, labels=column, columns=columns)
     if labels is None or column is not None:
         return found
-    return replace(found, labels=read_labels(labels))
+    targets = read_labels(labels)
+    if len(targets) != len(found.features):
+        raise InputError(
+            f"{labels}: {len(targets)} labels for the {len(found.features)} rows of "
+            f"{opened.path}; pass one label per row."
+        )
+    return replace(found, labels=targets)
 
 
 def read_rows(
@@ -76,7 +82,7 @@ def read_rows(
     """
     opened = open_features(path)
     found = opened.read(origin, logits=logits, columns=columns)
-    return _checked_rows(found.features, str(opened.path), width)
+    return checked_rows(found.features, str(opened.path), width)
 
 
 def read_grouped(
@@ -102,7 +108,7 @@ def read_grouped(
     found = opened.read(origin, logits=logits, groups=groups, columns=columns)
     if found.groups is None:
         raise InputError(f"{opened.path}: no column {groups!r}; pass a file of groups.")
-    return _checked_rows(found.features, str(opened.path)), found.groups
+    return checked_rows(found.features, str(opened.path)), found.groups
 
 
 def names_file(labels: str | Path) -> bool:
@@ -111,8 +117,8 @@ def names_file(labels: str | Path) -> bool:
     return path.exists() or len(path.parts) > 1 or path.suffix.lower() in (*ENDINGS, ".txt")
 
 
-def _checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
-    """Return the rows that `read_rows` has read; refuse another width, and what is not finite."""
+def checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
+    """Return the rows of a file of this name; refuse another width, and what is not finite."""
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,8 @@ def open_tables(
         chosen = wanted.found_in(first.schema, _constants(first))
     _check_all(outlines, chosen, width)
     opened = Tables(tuple(cut(outlines, part_bytes)), chosen, first.schema, given)
-    _check_labels(opened)
+    with about(str(labels)) if isinstance(labels, str | os.PathLike) else nullcontext():
+        _check_labels(opened)
     return opened
 
 
