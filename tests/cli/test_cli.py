@@ -349,7 +349,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "short.csv: 2 labels for the 240 rows of train.npy; pass one"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "short.csv: 2 labels for 240 rows; pass one"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass --head FILE."),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95 is not a share"),
@@ -788,14 +788,14 @@ def test_a_pattern_of_columns_names_no_file(folder, capsys):
 BLAMED = {  # commands, and what they say of which file before any work
     "fit train.npy --calibrate narrow.npy": "narrow.npy: 9 features per row instead of 12;",
     "fit nan.npy": "nan.npy: row 3 of the features holds NaN",
-    "fit train.npy --labels three.npy": "three.npy: 3 labels for the 200 rows of train.npy; pass",
+    "fit train.npy --labels three.npy": "three.npy: 3 labels for 200 rows; pass",
     "fit train.npy --detector energy --head h9.npz": "h9.npz: a head for 9 features, and the rows "
     "of train.npy have 12; take both from the same network.",
     "compare nan.npy held_out.npy --ood a=ood.npy": "nan.npy: row 3 of the features holds NaN",
     "compare train.npy held_out.npy --ood a=ood.npy --labels three.npy": "three.npy: 3 labels for",
     "compare train.npy held_out.npy --ood a=ood.npy --head h9.npz": "h9.npz: a head for 9 features",
     "choose nan.npy --labels labels.npy": "nan.npy: row 3 of the features holds NaN",
-    "choose train.npy --labels three.npy": "three.npy: 3 labels for the 200 rows of train.npy",
+    "choose train.npy --labels three.npy": "three.npy: 3 labels for 200 rows",
     "choose train.npy --labels labels.npy --head h9.npz": "h9.npz: a head for 9 features",
 }
 

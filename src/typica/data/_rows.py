@@ -11,6 +11,7 @@ from typica.data._feature_table import Features
 from typica.data.features import ENDINGS, FeatureFile, Source, open_features, read_labels
 from typica.detectors import KnownRows
 from typica.errors import InputError, about
+from typica.labels import check_label_count
 from typica.origin import Origin
 
 
@@ -55,11 +56,8 @@ def read_labelled(
     if labels is None or column is not None:
         return found
     targets = read_labels(labels)
-    if len(targets) != len(found.features):
-        raise InputError(
-            f"{labels}: {len(targets)} labels for the {len(found.features)} rows of "
-            f"{opened.path}; pass one label per row."
-        )
+    with about(str(labels)):
+        check_label_count(targets, len(found.features))
     return replace(found, labels=targets)
 
 
