@@ -152,6 +152,23 @@ def test_known_inputs_are_read_by_name(files, data: Data, capsys):
     assert told[0] == told[1]
 
 
+def test_labels_that_are_missing_matter_to_the_fit_alone(files, data: Data, capsys):
+    run(capsys, "fit", "train.csv", "--labels", "kind", "-o", "d.safetensors")
+    lines = Path("train.csv").read_text().replace(",kind\n", ",label\n").splitlines()
+    lines[3] = lines[3].rpartition(",")[0] + ","
+    Path("gaps.csv").write_text("\n".join(lines))
+    missing = "gaps.csv: label None of row 2 is neither an integer nor a string; fix or remove it."
+    ood = ("--ood", "a=gaps.csv")
+    assert missing in run(capsys, "fit", "gaps.csv", "-o", "x.safetensors", code=2)
+    names = ("--detectors", "ctm")
+    assert missing in run(capsys, "compare", "gaps.csv", "test.csv", *ood, *names, code=2)
+    run(capsys, "compare", "train.csv", "test.csv", *ood, *names, "--labels", "kind")
+    run(capsys, "evaluate", "d.safetensors", "gaps.csv", *ood)
+    run(capsys, "score", "d.safetensors", "gaps.csv")
+    command = ("explain", "d.safetensors", "test.csv", "--bank", "gaps.csv", "--json", "-")
+    assert run(capsys, *command)
+
+
 def written_scores() -> list[float]:
     lines = Path("scores.jsonl").read_text().splitlines()
     return [json.loads(line)["score"] for line in lines]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from typica import Head, write_bank
+from typica import CTM, Head, write_bank
 from typica.data import (
     Features,
     RowWriter,
@@ -251,20 +251,37 @@ def test_the_index_of_pandas_is_not_a_feature(tmp_path):
     assert grouped.groups.tolist() == [7, 3]
 
 
-def test_labels_of_some_rows_are_refused_and_those_of_none_are_none(tmp_path):
-    (tmp_path / "some.csv").write_text("x,label\n1,cat\n2, \n3,\n")
-    for read in (read_features, read_labels):
-        with pytest.raises(
-            FormatError, match=r"some\.csv: 2 rows have no label; write one per row"
-        ):
-            read(tmp_path / "some.csv")
-    with pytest.raises(FormatError, match="1 rows have no label"):
-        (tmp_path / "groups.csv").write_text("x,site\n1,\n2,north\n")
-        read_features(tmp_path / "groups.csv", groups="site")
+def test_labels_of_some_rows_have_gaps_and_those_of_none_are_none(tmp_path):
+    (tmp_path / "some.csv").write_text("x,label\n1,7\n2, \n3,\n")
+    some = pa.table({"x": [1, 2, 3], "label": pa.array([7, None, None])})
+    pq.write_table(some, tmp_path / "some.parquet")
+    for path in (tmp_path / "some.csv", tmp_path / "some.parquet"):
+        found = read_features(path)
+        assert found.features.tolist() == [[1], [2], [3]]
+        assert found.labels.tolist() == [7, None, None]
+        with pytest.raises(FormatError, match=r"some\..*: 2 of 3 rows have no label; write one"):
+            read_labels(path)
+        with pytest.raises(InputError, match="label None of row 1 is neither an integer nor"):
+            CTM().fit(found.features, found.labels)
+    empty = pa.table({"x": [1.0], "label": pa.array([None], pa.int64())})
+    pq.write_table(empty, tmp_path / "none.parquet")
+    assert read_features(tmp_path / "none.parquet").labels is None
     (tmp_path / "none.csv").write_text("x,label\n1,\n2,\n")
     assert read_features(tmp_path / "none.csv").labels is None
     with pytest.raises(FormatError, match=r"none\.csv: holds no labels"):
         read_labels(tmp_path / "none.csv")
+
+
+def test_groups_of_some_rows_are_refused(tmp_path):
+    for site in (["", "north"], ["", ""]):
+        text = "x,site\n1,{}\n2,{}\n".format(*site)
+        (tmp_path / "a.csv").write_text(text)
+        table = pa.table({"x": [1, 2], "site": pa.array([name or None for name in site])})
+        pq.write_table(table, tmp_path / "a.parquet")
+        for name in ("a.csv", "a.parquet"):
+            message = f"{name}: {site.count('')} of 2 rows are empty in the column 'site'; write"
+            with pytest.raises(FormatError, match=message):
+                read_features(tmp_path / name, groups="site")
 
 
 def test_features_without_labels_are_said(tmp_path):

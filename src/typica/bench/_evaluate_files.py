@@ -130,6 +130,9 @@ def compare_files(
     width = train.features.shape[1]
     check_head(found, head, opened, width)
     checked_rows(train.features, str(opened.path))
+    if any(detector.tags.uses_labels for detector in detectors.values()):
+        with about(str(opened.path)):
+            encode_labels(train.labels, len(train.features))  # refuses gaps among them
     say_if_one_class(detectors.values(), train.labels)
     alike = {"origin": opened.origin, "width": width, "columns": train.names}
     rows = read_rows(known, **alike)

@@ -15,10 +15,12 @@ from typica.data._feature_table import (
     UNNAMED,
     Features,
     NamedColumns,
+    check_groups,
     columns_in_order,
     label_name,
     names_apart,
     sort_columns,
+    with_gaps,
 )
 from typica.errors import FormatError
 from typica.files import read_text, reading
@@ -35,8 +37,8 @@ def read_csv(path: Path, wanted: NamedColumns = UNNAMED) -> Features:
     check_widths(rows, len(header), path)
     check_names(header, path)
     found = sort_columns(header, wanted, path)
-    labels = _column_of_labels(found.labels, header, rows, path)
-    groups = _column_of_labels(found.groups, header, rows, path)
+    labels = _labels(found.labels, header, rows)
+    groups = _groups(found.groups, header, rows, path)
     places = feature_places(header, wanted, path)
     names = None if _is_numbered(header) else names_apart([header[place] for place in places])
     return Features(numbers(rows, header, places, path), labels, groups=groups, names=names)
@@ -59,20 +61,31 @@ def _numbered(n: int) -> list[str]:
     return [str(column) for column in range(n)]
 
 
-def _column_of_labels(
-    name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
-) -> AnyArray | None:
-    """Return labels, or groups; None where there are none. A gap would become a class."""
+def _labels(name: str | None, header: Sequence[str], rows: Sequence[Row]) -> AnyArray | None:
+    """Return the labels of rows, None for one that has none; None where no row has any."""
     if name is None:
         return None
-    column = header.index(name)
-    texts = [plain_cell(row[column].strip()) for row in rows]
-    missing = texts.count("")
-    if not missing:
-        return csv_labels(texts)
-    if missing == len(texts):
+    texts = _texts_of(name, header, rows)
+    there = [text != "" for text in texts]
+    if not any(there):
         return None
-    raise FormatError(f"{path}: {missing} rows have no label; write one per row, or none at all.")
+    return with_gaps(csv_labels([text for text in texts if text]), there)
+
+
+def _groups(
+    name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
+) -> AnyArray | None:
+    """Return what each row belongs to; refuse a row that belongs to nothing."""
+    if name is None:
+        return None
+    texts = _texts_of(name, header, rows)
+    check_groups(name, texts.count(""), len(texts), path)
+    return csv_labels(texts)
+
+
+def _texts_of(name: str, header: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    column = header.index(name)
+    return [plain_cell(row[column].strip()) for row in rows]
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:
@@ -82,7 +95,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
         return _below_header([line[0] for line in lines])
     header, rows = split_header(lines)
     check_widths(rows, len(header), path)
-    return _column_of_labels(label_name(header), header, rows, path)
+    return _labels(label_name(header), header, rows)
 
 
 def read_label_lines(path: Path) -> AnyArray:

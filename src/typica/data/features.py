@@ -157,6 +157,9 @@ def read_labels(path: Location) -> AnyArray:
         labels = _read_labels(path)
     if labels.ndim == 2 and kind_of(path) == Kind.FEATURES:
         raise wrong_kind(path, "labels", "pass one label per row")
+    gaps = sum(label is None for label in labels) if labels.dtype == object else 0
+    if gaps:
+        raise FormatError(f"{path}: {gaps} of {len(labels)} rows have no label; write one per row.")
     if labels.ndim != 1 or not labels.size:
         raise FormatError(f"{path}: labels of shape {labels.shape}; expected one per row.")
     return labels
