@@ -26,6 +26,7 @@ from typica.data import (
     holds_images,
     open_features,
     read_features,
+    read_grouped,
     read_head,
     read_labelled,
     read_labels,
@@ -35,6 +36,7 @@ from typica.data._feature_csv import check_widths, csv_labels, read_csv, split_h
 from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
 from typica.kinds import kind_of
+from typica.scale import open_tables
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
 LABELS = np.array([2, 0, 2])
@@ -236,6 +238,29 @@ def test_labels_are_a_file_or_a_column(tmp_path):
         assert beside.labels.tolist() == [5, 6] and beside.features.tolist() == [[1], [3]]
     np.savez(tmp_path / "b.npz", features=ROWS, kind=LABELS)
     assert read_labelled(open_features(tmp_path / "b.npz"), "kind").labels.tolist() == [2, 0, 2]
+
+
+def test_a_column_comes_before_a_file_or_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = write_named(tmp_path)
+    paths += [tmp_path / "a.npz", tmp_path / "a.safetensors"]
+    np.savez(paths[2], features=ROWS[:2], kind=np.array(["cat", "dog"]))
+    save_file({"features": ROWS[:2], "kind": np.array([1, 2])}, paths[3])
+    Path("kind").mkdir()
+    Path("other").mkdir()
+    for path in paths:
+        opened = open_features(path)
+        assert read_labelled(opened, "kind").labels.tolist() in (["cat", "dog"], [1, 2])
+        with pytest.raises(FormatError, match="has no column 'other'"):
+            read_labelled(opened, "other")
+    Path("kind").rmdir()
+    Path("kind").write_text("5\n6\n")
+    for path in paths:
+        assert read_grouped(path, "kind")[1].tolist() in (["cat", "dog"], [1, 2])
+    tables = open_tables("a.parquet", columns=["x"], labels="kind")
+    assert tables.labels is None and tables.columns.labels == "kind"
+    with pytest.raises(InputError, match=r"kinds\.npy: there is no such file"):
+        open_tables("a.parquet", columns=["x"], labels="kinds.npy")
 
 
 def test_the_index_of_pandas_is_not_a_feature(tmp_path):

@@ -23,9 +23,9 @@ from typica.data import (
     FeatureFile,
     Images,
     checked_rows,
+    column_named,
     find_head,
     holds_images,
-    names_file,
     open_features,
     open_images,
     read_labelled,
@@ -261,7 +261,7 @@ def _with_held_out(
     opened: FeatureFile, every: _LabelledRows, apart: FeatureFile, labels: str | Path | None
 ) -> _Parts:
     """Return all rows to fit on, and what is held out in a file of its own."""
-    column = None if labels is None or names_file(labels) else labels
+    column = column_named(opened, labels)
     width = every.features.shape[1]
     known = _labelled(apart, column, width, origin=opened.origin, columns=every.names)
     return _Parts(every, known, apart, np.arange(len(known.features)))

@@ -44,6 +44,14 @@ def read_csv(path: Path, wanted: NamedColumns = UNNAMED) -> Features:
     return Features(numbers(rows, header, places, path), labels, groups=groups, names=names)
 
 
+def csv_columns(path: Path) -> list[str]:
+    """Return the names in a .csv file's header; none if it has no header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = next(filter(None, csv.reader(file)), [])
+    header, others = split_header([first])
+    return [] if others else header
+
+
 def feature_places(header: Sequence[str], wanted: NamedColumns, path: Path) -> list[int]:
     """Return which columns of a .csv file are features, in the order that is wanted."""
     features = sort_columns(header, wanted, path).features

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.data import read_labels
+from typica.data import names_file, read_labels
 from typica.errors import InputError, about, border, given
 from typica.extras import need
 from typica.labels import as_labels
@@ -208,9 +207,7 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
         if np.ndim(labels) == 0:
             raise InputError(f"{given('labels', labels)}: pass a column, or one label per row.")
         return as_labels(labels)
-    if str(labels) in columns or not Path(labels).is_file():
-        return None
-    return read_labels(labels)
+    return read_labels(labels) if names_file(os.fspath(labels), columns) else None
 
 
 def _constants(outline: Outline) -> list[str]:
