@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from typica.data import (
     has_logits,
     holds_images,
     open_features,
+    read_arriving,
     read_features,
     read_grouped,
     read_head,
@@ -261,6 +263,47 @@ def test_a_column_comes_before_a_file_or_folder_of_its_name(tmp_path, monkeypatc
     assert tables.labels is None and tables.columns.labels == "kind"
     with pytest.raises(InputError, match=r"kinds\.npy: there is no such file"):
         open_tables("a.parquet", columns=["x"], labels="kinds.npy")
+
+
+def test_a_header_alone_is_said_to_have_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y,label\n")
+    with pytest.raises(FormatError, match=r"a\.csv: holds no rows; pass a file with one row per"):
+        read_features(tmp_path / "a.csv")
+
+
+def test_numbers_are_names_where_a_detector_knows_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("1,0\n5,6\n7,8\n")
+    assert read_features(path).features.tolist() == [[1, 0], [5, 6], [7, 8]]
+    assert read_features(path, columns=["0", "1"]).features.tolist() == [[6, 5], [8, 7]]
+    path.write_text("0,1\n5,6\n")
+    assert read_features(path, columns=["0", "1"]).features.tolist() == [[5, 6]]
+    assert read_features(path, columns=["x", "y"]).features.tolist() == [[0, 1], [5, 6]]
+    arriving = list(read_arriving(io.BufferedReader(io.BytesIO(b"1,0\n5,6\n")), ["0", "1"]))
+    assert np.concatenate(arriving).tolist() == [[6, 5]]
+
+
+def test_a_column_without_a_name_is_left_aside_where_names_are_known(tmp_path):
+    (tmp_path / "a.csv").write_text(",y,x\n7,1.5,2\n")
+    assert read_features(tmp_path / "a.csv", columns=["x", "y"]).features.tolist() == [[2, 1.5]]
+    arriving = read_arriving(io.BufferedReader(io.BytesIO(b",y,x\n7,1.5,2\n")), ["x", "y"])
+    assert next(arriving).tolist() == [[2, 1.5]]
+
+
+def test_wide_files_are_read_in_time_that_their_columns_take(tmp_path, monkeypatch):
+    names = [f"f{i}" for i in range(300)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 300))
+    looked = []
+
+    class Name(str):
+        def __eq__(self, other):
+            looked.append(other)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    read_features(tmp_path / "a.csv", columns=[Name(name) for name in names])
+    assert len(looked) < 10 * len(names)
 
 
 def test_the_index_of_pandas_is_not_a_feature(tmp_path):

@@ -90,8 +90,9 @@ def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: P
     """Return the names of the columns of features in the order that is wanted, without others."""
     if wanted is None:
         return list(names)
+    there = set(names)
     for name in wanted:
-        if name not in names:
+        if name not in there:
             raise FormatError(
                 f"{path}: has no column {name!r}, which the detector was fitted on; "
                 "use the names that the columns had there."
