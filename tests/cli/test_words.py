@@ -106,6 +106,7 @@ def files(folder: Path, data: Data, capsys, monkeypatch) -> Path:
     (folder / "results" / "result.json").write_text('{"suite": "x", "protocol": {}, "results": {}}')
     (folder / "photos").mkdir()
     (folder / "net.onnx").write_bytes(b"\x08\x07")
+    (folder / "table.parquet").write_bytes(b"PAR1\x15\x04\x15")
     return folder
 
 
@@ -125,6 +126,7 @@ KINDS = {  # what each of the files is called
     "results": "is the result of a benchmark",
     "photos": "is a folder",
     "net.onnx": "holds a network",
+    "table.parquet": "holds a table",
 }
 
 
