@@ -296,7 +296,7 @@ BAD = {
     "words.csv": "row 0: 'two' in the column 'b' is not a number",
     "ragged.csv": "row 1 has 1 fields instead of 2",
     "empty.csv": "the file is empty",
-    "header.csv": r"features of shape \(0,\)",
+    "header.csv": r"header.csv: holds no rows",
     "binary.csv": "not a text file in UTF-8",
     "flat.npy": r"features of shape \(3,\)",
     "no_rows.npy": "holds no rows",
@@ -817,6 +817,26 @@ def test_what_is_wrong_is_said_of_its_file(folder, data: Data, capsys, monkeypat
         arguments = [argument.replace(",cw", "") for argument in arguments]
     error = run(capsys, *command.split(), *arguments, code=2)
     assert f"error: {BLAMED[command]}" in error
+
+
+FOR_NOTHING = {  # commands that read features alone, and what holds no image
+    "score ctm.safetensors ood.npy": "these are features",
+    "score ctm.safetensors -": "these are features",
+    "score ctm.safetensors - -o -": "these are features",
+    "explain ctm.safetensors ood.npy": "these are features",
+    "calibrate ctm.safetensors held_out.npy": "these are features",
+    "evaluate ctm.safetensors held_out.npy --ood a=ood.npy": "these are features",
+    "fit train.npy -o x.safetensors --calibrate held_out.npy": "train.npy holds none",
+}
+
+
+@pytest.mark.parametrize("option", ["--model resnet-50", "--weights net.pth", "--transform {}"])
+@pytest.mark.parametrize("command", FOR_NOTHING)
+def test_a_network_for_features_is_refused(folder, capsys, command, option):
+    fit(capsys)
+    name, _, value = option.partition(" ")
+    error = run(capsys, *command.split(), name, value, code=2)
+    assert f"{name} is for images, and {FOR_NOTHING[command]}; leave it out." in error
 
 
 def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):

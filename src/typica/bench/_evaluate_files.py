@@ -36,7 +36,7 @@ from typica.errors import InputError, about, argument, ignore_missing_names
 from typica.head import Head
 from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import work
 from typica.written_numbers import Level
 
@@ -73,6 +73,8 @@ def evaluate_files(
         For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
         them.
     """
+    if not any(map(holds_images, (known, *ood.values()))):
+        check_no_network(network, "these are features")
     reader = InputReader.of(estimator, **network)
     every = reader.sets({"": known, **ood})
     rows = every.pop("")

@@ -15,6 +15,7 @@ from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
     Features,
+    are_images,
     find_head,
     holds_images,
     open_features,
@@ -34,7 +35,7 @@ from typica.detectors import (
 from typica.errors import InputError, LogitsWarning, about, argument, border, given
 from typica.files import is_same_file
 from typica.head import Head
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.origin import Origin
 from typica.progress import note, work
 from typica.scale import On, are_tables
@@ -99,17 +100,17 @@ def fit_files(
     read = _read_params(name, params or {})
     held_out = Held(calibrate, alpha, tpr)
     if are_tables([features], **(columns or {}), engine=engine, address=address):
-        _check_no_network({**network, "classes": classes})
+        check_no_network({**network, "classes": classes}, "these are tables")
         made = _with_head(name, read, head)
         held = held_out if calibrate else None
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, held, on=on))
     if holds_images(features):
         features = bank_of(features, classes=classes, **network)
-    elif classes is not None:
-        raise InputError(
-            f"{argument('classes')} is for images, and {features} holds none; leave it out."
-        )
+    else:
+        held_images = bool(calibrate) and are_images(list(calibrate))
+        check_no_network({"classes": classes}, f"{features} holds none")
+        check_no_network({} if held_images else network, f"{features} holds none")
     opened = open_features(features)
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
@@ -164,13 +165,6 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
             if key == "positive" and rows.labels is not None:
                 read.setdefault("classes", rows.labels)
     return read
-
-
-def _check_no_network(network: Mapping[str, Any]) -> None:
-    """Refuse a network or its classes for tables, which hold features and no images."""
-    for name in ("model", "weights", "classes"):
-        if network.get(name) is not None:
-            raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
 
 
 def _with_head(name: str, params: Mapping[str, Any], head: str | Path | None) -> Detector:

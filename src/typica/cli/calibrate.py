@@ -29,9 +29,10 @@ from typica.cli._options import (
     network,
 )
 from typica.cli._show import present, table
+from typica.data import are_images
 from typica.decide import load_detector
 from typica.detectors import Estimator, final_detector
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import work
 from typica.scale import are_tables
 
@@ -91,13 +92,14 @@ def calibrate(
     }
     named: dict[str, Any] = {"features": feature_column, "columns": columns or None}
     where: dict[str, Any] = {"engine": engine, "address": address}
+    seen_by = network(model, weights, transform, trust, backend, on_error)
     if are_tables(held_out, **named, **where):
+        check_no_network(seen_by, "these are tables")
         typica.scale.calibrate(estimator, held_out, **named, **rule, **where)
     else:
-        reader = InputReader.of(
-            estimator,
-            **network(model, weights, transform, trust, backend, on_error),
-        )
+        if not are_images(held_out):
+            check_no_network(seen_by, "these are features")
+        reader = InputReader.of(estimator, **seen_by)
         _calibrate(estimator, reader, [Path(path) for path in held_out], rule)
     final = final_detector(estimator)
     summary = {"detector": final.kind, **final.calibration_.to_dict()}

@@ -30,7 +30,7 @@ from typica.decide import judge, load_detector, origin_of
 from typica.detectors import Estimator, column_names, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import note
 
 app = new_app()
@@ -64,10 +64,11 @@ def explain(
     estimator = load_detector(detector)
     known = None if bank is None else _known(estimator, bank)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    seen_by = network(model, weights, transform, trust, backend, on_error)
     if holds_images(file):
-        seen_by = network(model, weights, transform, trust, backend, on_error)
         place, told = _of_images(estimator, file, row, known, levels | seen_by)
     else:
+        check_no_network(seen_by, "these are features")
         place, told = _of_features(estimator, file, row, known, levels)
     title = f"{file}, row {place}" if told.file is None else told.file
     document = {"input": title, "row": place, **told.to_dict()}
