@@ -203,7 +203,9 @@ def choose_files(
         parts = _with_held_out(opened, every, apart, labels)
     near = {}
     if to_change is not None:
-        near = _near(parts, to_change, split, seed=seed, **network)
+        # What is held out is taken whole, in the bank and here.
+        whole = images is None and held_out is not None
+        near = _near(parts, to_change, None if whole else split, seed=seed, **network)
     return leave_classes_out(
         detectors,
         parts.train.features,
