@@ -70,6 +70,14 @@ def ignore_missing_names() -> None:
     warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
 
 
+def ignore_broken_metadata() -> None:
+    """Filter out what Pillow warns of broken metadata, which no pixel depends on.
+
+    Within `warnings.catch_warnings`, for processes that are ours: the shell, and the server.
+    """
+    warnings.filterwarnings("ignore", module=r"PIL\.(Jpeg|Png|Tiff)ImagePlugin$")
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()

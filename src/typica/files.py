@@ -177,6 +177,12 @@ def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
         return False
 
 
+def check_not_input(target: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
+    """Refuse to write a file that is also read, under whatever name."""
+    if any(is_same_file(target, path) for path in inputs):
+        raise InputError(f"{target}: is read here, and would be replaced; choose another name.")
+
+
 def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:
     """Return the path of a file, which must exist."""
     path = Path(path)

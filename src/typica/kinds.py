@@ -26,6 +26,7 @@ _IMAGES = (  # the first bytes of images
     b"II*\0",
     b"MM\0*",
 )
+_PARQUET = b"PAR1"  # and those of Parquet files
 IMAGE_ENDINGS = (
     ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
     ".pnm", ".ppm", ".tif", ".tiff", ".webp",
@@ -50,6 +51,7 @@ class Kind(StrEnum):
     PAGE = "is a page"
     RESULT = "is the result of a benchmark"
     SUITE = "is a suite"
+    TABLE = "holds a table"  # of features, images or verdicts, as its columns say
     VERDICTS = "holds verdicts"
     WEIGHTS = "holds a network's weights"
 
@@ -118,6 +120,8 @@ def _file(path: Path) -> Kind | None:
         start = file.read(12)
     if start.startswith(_IMAGES) or (start[:4], start[8:]) == (b"RIFF", b"WEBP"):
         return Kind.IMAGE
+    if start.startswith(_PARQUET):
+        return Kind.TABLE
     name = path.name.lower()
     if name.endswith(_NETWORKS):
         return Kind.NETWORK

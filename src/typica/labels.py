@@ -91,16 +91,21 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != 1:
         raise InputError(f"labels of shape {array.shape}; pass one label per row.")
-    if array.size != n_rows:
-        header = " (is the first a header?)" if _may_have_header(array, n_rows) else ""
-        labels, rows = counted(array.size, "label"), counted(n_rows, "row")
-        raise InputError(f"{labels} for {rows}{header}; pass one label per row.")
+    check_label_count(array, n_rows)
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()
     if array.dtype.kind == "U":
         return listed
     return _check_each(listed)
+
+
+def check_label_count(labels: AnyArray, n_rows: int) -> None:
+    """Refuse labels that are more or fewer than rows."""
+    if labels.size != n_rows:
+        header = " (is the first a header?)" if _may_have_header(labels, n_rows) else ""
+        found, rows = counted(labels.size, "label"), counted(n_rows, "row")
+        raise InputError(f"{found} for {rows}{header}; pass one label per row.")
 
 
 def _may_have_header(labels: AnyArray, n_rows: int) -> bool:

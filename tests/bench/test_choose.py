@@ -800,3 +800,28 @@ def test_rounds_do_not_warn_of_classes_that_are_small():
     with warnings.catch_warnings():
         warnings.simplefilter("error", typica.InputWarning)
         leave_classes_out({"knn": typica.KNN()}, rows, labels, held_out, held_labels)
+
+
+@pytest.mark.parametrize(("held_out", "split"), [(None, "train"), ("held", None)])
+def test_held_out_images_are_taken_whole(data: Data, tmp_path, monkeypatch, held_out, split):
+    from typica.bench import _evaluate_files as files
+
+    monkeypatch.chdir(tmp_path)
+    typica.write_bank("train.bank", data.train, labels=data.labels)
+    typica.write_bank("held.bank", data.train, labels=data.labels)
+    asked = {}
+
+    def bank_of(path: str, *_: object, **options: object) -> str:
+        asked[path] = options.get("split")
+        return f"{path}.bank"
+
+    def near(parts: object, images: str, split: str | None, **_: object) -> dict[str, np.ndarray]:
+        assert asked[images] == split
+        asked["changed"] = split
+        return {}
+
+    monkeypatch.setattr(files, "holds_images", lambda path: True)
+    monkeypatch.setattr(files, "bank_of", bank_of)
+    monkeypatch.setattr(files, "_near", near)
+    files.choose_files("train", held_out=held_out, split="train", names="ctm")
+    assert asked["changed"] == split

@@ -259,6 +259,8 @@ def test_a_list_goes_with_a_folder(tmp_path):
         open_images(tmp_path / "none", listing=listing)
     with pytest.raises(InputError, match="leave out the split"):
         open_images(tmp_path, split="train", listing=listing)
+    with pytest.raises(InputError, match="needs the path of one folder, and got list; pass that"):
+        open_images([tmp_path], listing=listing)
     with pytest.raises(InputError, match=r"none\.txt"):
         open_images(tmp_path, listing=tmp_path / "none.txt")
     suite = tmp_path / "my.toml"

@@ -296,7 +296,7 @@ BAD = {
     "words.csv": "row 0: 'two' in the column 'b' is not a number",
     "ragged.csv": "row 1 has 1 fields instead of 2",
     "empty.csv": "the file is empty",
-    "header.csv": r"features of shape \(0,\)",
+    "header.csv": r"header.csv: holds no rows",
     "binary.csv": "not a text file in UTF-8",
     "flat.npy": r"features of shape \(3,\)",
     "no_rows.npy": "holds no rows",
@@ -349,7 +349,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "short.csv: 2 labels for 240 rows; pass one"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass --head FILE."),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95 is not a share"),
@@ -738,6 +738,17 @@ REPLACING = [  # what would be written over what it reads
     "fit train.npy --detector cw --head head.safetensors -o head.safetensors",
     "calibrate ctm.safetensors rows.safetensors -o rows.safetensors",
     "export ctm.safetensors --model net.onnx -o net.onnx",
+    "score ctm.safetensors rows.csv -o rows.csv",
+    "score ctm.safetensors rows.csv --json rows.csv",
+    "score ctm.safetensors *.csv --columns f* --json rows.csv",
+    "evaluate ctm.safetensors held_out.npy --ood ood=ood.npy --json ood.npy",
+    "fit train.npy -o x.safetensors --json train.npy",
+    "calibrate ctm.safetensors held_out.npy --json held_out.npy",
+    "calibrate ctm.safetensors held_out.npy --json ctm.safetensors",
+    "explain ctm.safetensors ood.npy --json ./ood.npy",
+    "compare train.npy held_out.npy --ood ood=ood.npy --json train.npy",
+    "monitor ctm.safetensors --prometheus ctm.safetensors",
+    "info ctm.safetensors --json ctm.safetensors",
 ]
 
 
@@ -747,10 +758,85 @@ def test_no_command_replaces_what_it_reads(folder, capsys, command):
     save_file({"features": np.load("train.npy")}, "rows.safetensors")
     Path("link.safetensors").symlink_to("rows.safetensors")
     Path("net.onnx").write_bytes(b"a network")
+    np.savetxt("rows.csv", np.load("train.npy"), delimiter=",")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     error = run(capsys, *command.split(), code=2)
-    assert ": is read by this command, which would replace it; choose another name." in error
+    assert ": is read here, and would be replaced; choose another name." in error
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_no_file_is_written_twice_by_one_command(folder, capsys):
+    command = ("fit", "train.npy", "-o", "x.safetensors", "--json", "./x.safetensors")
+    error = run(capsys, *command, code=2)
+    assert error == (
+        "error: x.safetensors: two options would write it; choose another name for one.\n"
+    )
+    assert not Path("x.safetensors").exists()
+
+
+def test_a_pattern_of_columns_names_no_file(folder, capsys):
+    fit(capsys)
+    columns = {f"f{i}": column for i, column in enumerate(np.load("train.npy").T)}
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pytest.importorskip("pyarrow").table(columns), "rows.parquet")
+    for _ in range(2):
+        run(
+            capsys, "score", "ctm.safetensors", "rows.parquet", "--columns", "f*", "--json", "f.txt"
+        )
+
+
+BLAMED = {  # commands, and what they say of which file before any work
+    "fit train.npy --calibrate narrow.npy": "narrow.npy: 9 features per row instead of 12;",
+    "fit nan.npy": "nan.npy: row 3 of the features holds NaN",
+    "fit train.npy --labels three.npy": "three.npy: 3 labels for 200 rows; pass",
+    "fit train.npy --detector energy --head h9.npz": "h9.npz: a head for 9 features, and the rows "
+    "of train.npy have 12; take both from the same network.",
+    "compare nan.npy held_out.npy --ood a=ood.npy": "nan.npy: row 3 of the features holds NaN",
+    "compare train.npy held_out.npy --ood a=ood.npy --labels three.npy": "three.npy: 3 labels for",
+    "compare train.npy held_out.npy --ood a=ood.npy --head h9.npz": "h9.npz: a head for 9 features",
+    "choose nan.npy --labels labels.npy": "nan.npy: row 3 of the features holds NaN",
+    "choose train.npy --labels three.npy": "three.npy: 3 labels for 200 rows",
+    "choose train.npy --labels labels.npy --head h9.npz": "h9.npz: a head for 9 features",
+}
+
+
+@pytest.mark.parametrize("command", BLAMED)
+def test_what_is_wrong_is_said_of_its_file(folder, data: Data, capsys, monkeypatch, command):
+    rows = data.train[:200].copy()
+    np.save("train.npy", rows)
+    np.save("labels.npy", data.labels[:200])
+    np.save("narrow.npy", rows[:, :9])
+    np.save("three.npy", data.labels[:3])
+    rows[3, 2] = np.nan
+    np.save("nan.npy", rows)
+    np.savez("h9.npz", weight=np.ones((4, 9)), bias=np.zeros(4))
+    if "nan" not in command:
+        monkeypatch.setattr(typica.Detector, "fit", lambda *_: pytest.fail("was fitted"))
+    arguments = ["-o", "x.safetensors"] if command.startswith("fit") else ["--detectors", "ctm,cw"]
+    if "--head" not in command:
+        arguments = [argument.replace(",cw", "") for argument in arguments]
+    error = run(capsys, *command.split(), *arguments, code=2)
+    assert f"error: {BLAMED[command]}" in error
+
+
+FOR_NOTHING = {  # commands that read features alone, and what holds no image
+    "score ctm.safetensors ood.npy": "these are features",
+    "score ctm.safetensors -": "these are features",
+    "score ctm.safetensors - -o -": "these are features",
+    "explain ctm.safetensors ood.npy": "these are features",
+    "calibrate ctm.safetensors held_out.npy": "these are features",
+    "evaluate ctm.safetensors held_out.npy --ood a=ood.npy": "these are features",
+    "fit train.npy -o x.safetensors --calibrate held_out.npy": "train.npy holds none",
+}
+
+
+@pytest.mark.parametrize("option", ["--model resnet-50", "--weights net.pth", "--transform {}"])
+@pytest.mark.parametrize("command", FOR_NOTHING)
+def test_a_network_for_features_is_refused(folder, capsys, command, option):
+    fit(capsys)
+    name, _, value = option.partition(" ")
+    error = run(capsys, *command.split(), name, value, code=2)
+    assert f"{name} is for images, and {FOR_NOTHING[command]}; leave it out." in error
 
 
 def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):

@@ -104,3 +104,76 @@ def test_a_column_that_is_missing_is_named(files, data: Data, capsys):
     assert told.startswith("error: less.csv: has no column 'unit 0', which the detector was fitted")
     told = run(capsys, "fit", "train.csv", "--labels", "sort", "-o", "x.safetensors", code=2)
     assert "train.csv: has no column 'sort', but unit 0, " in told
+
+
+def test_tables_are_read_by_name_too(files, data: Data, capsys):
+    run(capsys, "fit", "train.csv", "--labels", "kind", "-o", "d.safetensors")
+    detector = typica.load("d.safetensors")
+    for names in (files, files[::-1], ["other", *files[::-1]]):
+        columns = {name: data.test[:, files.index(name)] for name in names if name != "other"}
+        write_table("test.parquet", {"other": np.arange(len(data.test))} | columns)
+        run(
+            capsys, "score", "d.safetensors", "test.parquet", "--columns", "*", "-o", "scores.jsonl"
+        )
+        found = written_scores()
+        np.testing.assert_allclose(found, detector.score_samples(data.test), rtol=1e-6)
+    rest = ("--columns", "unit 1*", "-o", "scores.jsonl")
+    error = run(capsys, "score", "d.safetensors", "test.parquet", *rest, code=2)
+    assert "test.parquet: has no column 'unit 0' of features, which the detector was" in error
+
+
+def test_a_fit_on_columns_of_tables_knows_their_names(files, data: Data, capsys):
+    scale = pytest.importorskip("typica.scale")
+    write_table("train.parquet", dict(zip(files, data.train.T, strict=True)))
+    turned = dict(zip(files[::-1], data.test.T[::-1], strict=True))
+    write_table("turned.parquet", turned)
+    run(capsys, "fit", "train.parquet", "--columns", "unit *", "-o", "d.safetensors")
+    detector = typica.load("d.safetensors")
+    assert typica.detectors.column_names(detector) == files
+    wanted = detector.score_samples(data.test)
+    of_tables = scale.score(detector, "turned.parquet", columns=["unit *"]).read_all()["score"]
+    np.testing.assert_allclose(of_tables.to_numpy(), wanted, rtol=1e-6)
+    run(capsys, "score", "d.safetensors", "turned.parquet", "-o", "scores.jsonl")
+    found = written_scores()
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    opened = scale.open_tables("turned.parquet", columns=["unit *"])
+    with pytest.raises(typica.InputError, match="in another order than the detector was fitted"):
+        scale.score(detector, opened)
+
+
+def test_known_inputs_are_read_by_name(files, data: Data, capsys):
+    run(capsys, "fit", "train.csv", "--labels", "kind", "-o", "d.safetensors")
+    write_csv("bank.csv", data.train, files, data.labels)
+    write_csv("turned.csv", data.train[:, ::-1], files[::-1], data.labels)
+    told = []
+    for bank in ("bank.csv", "turned.csv"):
+        command = ("explain", "d.safetensors", "test.csv", "--row", "3", "--bank", bank)
+        told.append(run(capsys, *command, "--json", "-"))
+    assert told[0] == told[1]
+
+
+def test_labels_that_are_missing_matter_to_the_fit_alone(files, data: Data, capsys):
+    run(capsys, "fit", "train.csv", "--labels", "kind", "-o", "d.safetensors")
+    lines = Path("train.csv").read_text().replace(",kind\n", ",label\n").splitlines()
+    lines[3] = lines[3].rpartition(",")[0] + ","
+    Path("gaps.csv").write_text("\n".join(lines))
+    missing = "gaps.csv: label None of row 2 is neither an integer nor a string; fix or remove it."
+    ood = ("--ood", "a=gaps.csv")
+    assert missing in run(capsys, "fit", "gaps.csv", "-o", "x.safetensors", code=2)
+    names = ("--detectors", "ctm")
+    assert missing in run(capsys, "compare", "gaps.csv", "test.csv", *ood, *names, code=2)
+    run(capsys, "compare", "train.csv", "test.csv", *ood, *names, "--labels", "kind")
+    run(capsys, "evaluate", "d.safetensors", "gaps.csv", *ood)
+    run(capsys, "score", "d.safetensors", "gaps.csv")
+    command = ("explain", "d.safetensors", "test.csv", "--bank", "gaps.csv", "--json", "-")
+    assert run(capsys, *command)
+
+
+def written_scores() -> list[float]:
+    lines = Path("scores.jsonl").read_text().splitlines()
+    return [json.loads(line)["score"] for line in lines]
+
+
+def write_table(path: str, columns: dict[str, np.ndarray]) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), path)

@@ -94,6 +94,36 @@ print(slow.last, len(runs))
     assert python(code.replace("{folder!r}", repr(str(tmp_path)))) == expected
 
 
+def test_two_threads_that_need_each_others_module_do_not_hang(tmp_path: Path):
+    (tmp_path / "slow.py").write_text(
+        "import gate\nfirst = 1\ngate.entered.set()\ngate.go.wait()\nimport other\nlast = 2\n"
+    )
+    (tmp_path / "other.py").write_text(
+        "import gate, slow, time\ngate.go.set()\ntime.sleep(0.3)\n"
+        "seen = [slow.first, getattr(slow, 'last', 'not yet')]\n"
+    )
+    code = (
+        GATE
+        + """
+import os
+one = threading.Thread(target=lambda: found.append(slow.last), daemon=True)
+def load():
+    import other
+    found.append(other.seen)
+two = threading.Thread(target=load, daemon=True)
+one.start()
+entered.wait()
+two.start()
+one.join(10)
+two.join(10)
+print(sorted(map(str, found)), slow.last, type(slow).__name__, flush=True)
+os._exit(0)
+"""
+    )
+    found = python(code.replace("{folder!r}", repr(str(tmp_path))))
+    assert found == "['2', \"[1, 'not yet']\"] 2 module\n"
+
+
 def test_scoring_loads_neither_of_them(tmp_path: Path):
     code = f"""
 import os, sys

@@ -106,6 +106,7 @@ def files(folder: Path, data: Data, capsys, monkeypatch) -> Path:
     (folder / "results" / "result.json").write_text('{"suite": "x", "protocol": {}, "results": {}}')
     (folder / "photos").mkdir()
     (folder / "net.onnx").write_bytes(b"\x08\x07")
+    (folder / "table.parquet").write_bytes(b"PAR1\x15\x04\x15")
     return folder
 
 
@@ -125,6 +126,7 @@ KINDS = {  # what each of the files is called
     "results": "is the result of a benchmark",
     "photos": "is a folder",
     "net.onnx": "holds a network",
+    "table.parquet": "holds a table",
 }
 
 
@@ -169,7 +171,7 @@ def test_the_wrong_kind_of_file_is_called_what_it_is(files, capsys, command, wan
 
 
 SHELL = [  # what is typed, and how the message ends
-    ("fit train.npy --detector cw -o x.safetensors", "error: no head; pass --head FILE."),
+    ("fit train.npy --detector cw -o x.safetensors", "error: train.npy: no head; pass --head FILE."),
     (
         "fit train.npy --labels labels.npy --detector msp -o x.safetensors",
         "for features pass --head FILE, for logits leave out the labels.",
@@ -178,7 +180,7 @@ SHELL = [  # what is typed, and how the message ends
         "fit train.npy --labels labels.npy --param correct_only=true -o x.safetensors",
         "correct_only needs a head to tell what is correct; pass --head FILE.",
     ),
-    ("fit train.npy --detector relative_mahalanobis", "error: needs labels; pass --labels FILE."),
+    ("fit train.npy --detector relative_mahalanobis", "error: train.npy: needs labels; pass --labels FILE."),
     ("choose train.npy --labels labels.npy --detectors cw", "pass --head FILE, or name others."),
     ("score part.safetensors test.npy --only atypical", "run `typica calibrate` with held-out inputs."),
     ("score ctm.safetensors test.npy --fdr 0.1 --alpha 0.2", "leave out --alpha and --confidence."),

@@ -283,17 +283,25 @@ def test_a_large_camera_image_is_judged_by_our_limit_alone():
     assert "Image size" not in str(caught.value)  # Pillow's warning, an error in these tests
 
 
-def test_broken_metadata_is_not_warned_of(tmp_path):
+def test_of_broken_metadata_our_own_processes_alone_are_quiet(tmp_path):
     exif = b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"
     (tmp_path / "a.jpg").write_bytes(encoded(smooth(), "jpeg", exif=exif))
-    for run, noisy in (
-        ("from typica.data import decode as read", False),
-        ("read = Image.open", True),
-    ):
-        code = f"from PIL import Image\n{run}\nprint(read('a.jpg').size)"
+    opened = "from PIL import Image\nimport typica.data\nprint(Image.open('a.jpg').size)"
+    decoded = "from typica.data import decode\nprint(decode('a.jpg').size)"
+    ours = "import warnings\nfrom typica.errors import ignore_broken_metadata\n"
+    ours += f"ignore_broken_metadata()\n{decoded}"
+    for code, noisy in ((opened, True), (decoded, True), (ours, False)):
         told = subprocess.run(
             [sys.executable, "-W", "always", "-c", code],
             cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert told.stdout == "(96, 64)\n"
         assert ("Warning" in told.stderr) == noisy, told.stderr
+
+
+def test_broken_metadata_is_no_error_where_warnings_are(tmp_path):
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"
+    data = encoded(smooth(), "jpeg", exif=exif)
+    with pytest.raises(UserWarning):
+        Image.open(io.BytesIO(data)).getexif()
+    assert decode(data, exif=True).size == (96, 64)

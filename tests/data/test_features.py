@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from typica import Head, write_bank
+from typica import CTM, Head, write_bank
 from typica.data import (
     Features,
     RowWriter,
@@ -25,7 +26,9 @@ from typica.data import (
     has_logits,
     holds_images,
     open_features,
+    read_arriving,
     read_features,
+    read_grouped,
     read_head,
     read_labelled,
     read_labels,
@@ -35,6 +38,7 @@ from typica.data._feature_csv import check_widths, csv_labels, read_csv, split_h
 from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
 from typica.kinds import kind_of
+from typica.scale import open_tables
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
 LABELS = np.array([2, 0, 2])
@@ -238,6 +242,70 @@ def test_labels_are_a_file_or_a_column(tmp_path):
     assert read_labelled(open_features(tmp_path / "b.npz"), "kind").labels.tolist() == [2, 0, 2]
 
 
+def test_a_column_comes_before_a_file_or_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = write_named(tmp_path)
+    paths += [tmp_path / "a.npz", tmp_path / "a.safetensors"]
+    np.savez(paths[2], features=ROWS[:2], kind=np.array(["cat", "dog"]))
+    save_file({"features": ROWS[:2], "kind": np.array([1, 2])}, paths[3])
+    Path("kind").mkdir()
+    Path("other").mkdir()
+    for path in paths:
+        opened = open_features(path)
+        assert read_labelled(opened, "kind").labels.tolist() in (["cat", "dog"], [1, 2])
+        with pytest.raises(FormatError, match="has no column 'other'"):
+            read_labelled(opened, "other")
+    Path("kind").rmdir()
+    Path("kind").write_text("5\n6\n")
+    for path in paths:
+        assert read_grouped(path, "kind")[1].tolist() in (["cat", "dog"], [1, 2])
+    tables = open_tables("a.parquet", columns=["x"], labels="kind")
+    assert tables.labels is None and tables.columns.labels == "kind"
+    with pytest.raises(InputError, match=r"kinds\.npy: there is no such file"):
+        open_tables("a.parquet", columns=["x"], labels="kinds.npy")
+
+
+def test_a_header_alone_is_said_to_have_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y,label\n")
+    with pytest.raises(FormatError, match=r"a\.csv: holds no rows; pass a file with one row per"):
+        read_features(tmp_path / "a.csv")
+
+
+def test_numbers_are_names_where_a_detector_knows_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("1,0\n5,6\n7,8\n")
+    assert read_features(path).features.tolist() == [[1, 0], [5, 6], [7, 8]]
+    assert read_features(path, columns=["0", "1"]).features.tolist() == [[6, 5], [8, 7]]
+    path.write_text("0,1\n5,6\n")
+    assert read_features(path, columns=["0", "1"]).features.tolist() == [[5, 6]]
+    assert read_features(path, columns=["x", "y"]).features.tolist() == [[0, 1], [5, 6]]
+    arriving = list(read_arriving(io.BufferedReader(io.BytesIO(b"1,0\n5,6\n")), ["0", "1"]))
+    assert np.concatenate(arriving).tolist() == [[6, 5]]
+
+
+def test_a_column_without_a_name_is_left_aside_where_names_are_known(tmp_path):
+    (tmp_path / "a.csv").write_text(",y,x\n7,1.5,2\n")
+    assert read_features(tmp_path / "a.csv", columns=["x", "y"]).features.tolist() == [[2, 1.5]]
+    arriving = read_arriving(io.BufferedReader(io.BytesIO(b",y,x\n7,1.5,2\n")), ["x", "y"])
+    assert next(arriving).tolist() == [[2, 1.5]]
+
+
+def test_wide_files_are_read_in_time_that_their_columns_take(tmp_path, monkeypatch):
+    names = [f"f{i}" for i in range(300)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 300))
+    looked = []
+
+    class Name(str):
+        def __eq__(self, other):
+            looked.append(other)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    read_features(tmp_path / "a.csv", columns=[Name(name) for name in names])
+    assert len(looked) < 10 * len(names)
+
+
 def test_the_index_of_pandas_is_not_a_feature(tmp_path):
     (tmp_path / "a.csv").write_text(",x,label\n7,1.5,cat\n3,2.5,dog\n")
     with pytest.raises(FormatError, match=r"a\.csv: column 0 has no name, .* with index=False"):
@@ -251,20 +319,37 @@ def test_the_index_of_pandas_is_not_a_feature(tmp_path):
     assert grouped.groups.tolist() == [7, 3]
 
 
-def test_labels_of_some_rows_are_refused_and_those_of_none_are_none(tmp_path):
-    (tmp_path / "some.csv").write_text("x,label\n1,cat\n2, \n3,\n")
-    for read in (read_features, read_labels):
-        with pytest.raises(
-            FormatError, match=r"some\.csv: 2 rows without a label; write one per row"
-        ):
-            read(tmp_path / "some.csv")
-    with pytest.raises(FormatError, match="1 row without a label"):
-        (tmp_path / "groups.csv").write_text("x,site\n1,\n2,north\n")
-        read_features(tmp_path / "groups.csv", groups="site")
+def test_labels_of_some_rows_have_gaps_and_those_of_none_are_none(tmp_path):
+    (tmp_path / "some.csv").write_text("x,label\n1,7\n2, \n3,\n")
+    some = pa.table({"x": [1, 2, 3], "label": pa.array([7, None, None])})
+    pq.write_table(some, tmp_path / "some.parquet")
+    for path in (tmp_path / "some.csv", tmp_path / "some.parquet"):
+        found = read_features(path)
+        assert found.features.tolist() == [[1], [2], [3]]
+        assert found.labels.tolist() == [7, None, None]
+        with pytest.raises(FormatError, match=r"some\..*: 2 of 3 rows have no label; write one"):
+            read_labels(path)
+        with pytest.raises(InputError, match="label None of row 1 is neither an integer nor"):
+            CTM().fit(found.features, found.labels)
+    empty = pa.table({"x": [1.0], "label": pa.array([None], pa.int64())})
+    pq.write_table(empty, tmp_path / "none.parquet")
+    assert read_features(tmp_path / "none.parquet").labels is None
     (tmp_path / "none.csv").write_text("x,label\n1,\n2,\n")
     assert read_features(tmp_path / "none.csv").labels is None
     with pytest.raises(FormatError, match=r"none\.csv: holds no labels"):
         read_labels(tmp_path / "none.csv")
+
+
+def test_groups_of_some_rows_are_refused(tmp_path):
+    for site in (["", "north"], ["", ""]):
+        text = "x,site\n1,{}\n2,{}\n".format(*site)
+        (tmp_path / "a.csv").write_text(text)
+        table = pa.table({"x": [1, 2], "site": pa.array([name or None for name in site])})
+        pq.write_table(table, tmp_path / "a.parquet")
+        for name in ("a.csv", "a.parquet"):
+            message = f"{name}: {site.count('')} of 2 rows are empty in the column 'site'; write"
+            with pytest.raises(FormatError, match=message):
+                read_features(tmp_path / name, groups="site")
 
 
 def test_features_without_labels_are_said(tmp_path):

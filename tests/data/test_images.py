@@ -497,6 +497,8 @@ def test_bad_arrays(tmp_path):
     ):
         with pytest.raises(typica.InputError, match=message):
             open_images(bad)
+    with pytest.raises(typica.InputError, match=r"label 9223372036854775808 is 2\*\*63 or more"):
+        open_images(random_pixels(1, 4, 4), labels=np.array([2**63], np.uint64))
     with pytest.raises(typica.InputError, match="an array has no split 'test'"):
         open_images(random_pixels(1, 4, 4), split="test")
     np.savez(tmp_path / "two.npz", a=random_pixels(1, 4, 4), b=random_pixels(1, 4, 4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 import tarfile
 import zipfile
@@ -246,3 +247,25 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     ):
         unpack(archive, tmp_path / "out")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.zip"]
+
+
+def test_a_lock_is_closed_once_where_open_files_cannot_be_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    close = os.close
+
+    def lock_folder(folder: Path, what: str) -> int:
+        return os.open(folder / module.LOCK, os.O_RDWR | os.O_CREAT)
+
+    def counted(handle: int) -> None:
+        closed.append(handle)
+        close(handle)
+
+    monkeypatch.setattr(module, "DELETES_OPEN_FILES", False)
+    monkeypatch.setattr(module, "lock_folder", lock_folder)
+    archive = make_zip(tmp_path / "a.zip", FILES)
+    monkeypatch.setattr(os, "close", counted)
+    folder = unpack(archive, tmp_path / "out")
+    monkeypatch.undo()
+    assert len(closed) == 1 and (folder / "cats/1.txt").read_bytes() == b"meow"

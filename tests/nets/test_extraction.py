@@ -780,6 +780,13 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, phot
     assert Bank.open(begun).settings["batch"] == 6  # not the one that it was begun with
 
 
+def test_consent_that_is_not_needed_changes_nothing(here, photos):
+    images, network = open_images(photos), open_model(MODEL)
+    asked = extract(images, network, "a.bank", settings=PLAIN, trust=True)
+    plain = extract(images, network, "b.bank", settings=PLAIN)
+    np.testing.assert_array_equal(asked.features, plain.features)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

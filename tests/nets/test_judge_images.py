@@ -313,3 +313,6 @@ def test_images_in_memory_are_told_apart_by_what_they_show():
     assert open_images([image, array], labels=["a", "b"]).classes == ["a", "b"]
     with pytest.raises(InputError, match="a list with an Image in it; pass paths"):
         open_images([image, "photo.jpg"])
+    for loose in (image, [image, array]):
+        with pytest.raises(InputError, match="images in memory have no split 'train'; leave"):
+            open_images(loose, split="train")

@@ -171,7 +171,7 @@ def test_rows_are_not_overwritten_by_the_verdicts_on_them(data, monkeypatch):
     before = Path("data/3.parquet").read_bytes()
     Path("link.parquet").symlink_to("data/3.parquet")
     for output in ("data/3.parquet", "link.parquet"):
-        with pytest.raises(InputError, match=rf"{output}: holds the rows to judge; name another"):
+        with pytest.raises(InputError, match=rf"{output}: is read here, and would be replaced"):
             scale.score(typica.load("ctm.safetensors"), "data", output)
     assert Path("data/3.parquet").read_bytes() == before
 

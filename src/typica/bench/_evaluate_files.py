@@ -16,15 +16,16 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
-from typica.bench._fit_files import bank_of, say_if_one_class
+from typica.bench._fit_files import bank_of, check_head, say_if_one_class
 from typica.bench._method_names import detectors_for, named_detectors
 from typica.checks import Parameter, is_whole
 from typica.data import (
     FeatureFile,
     Images,
+    checked_rows,
+    column_named,
     find_head,
     holds_images,
-    names_file,
     open_features,
     open_images,
     read_labelled,
@@ -35,7 +36,7 @@ from typica.errors import InputError, about, argument, border, counted, ignore_m
 from typica.head import Head
 from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import work
 from typica.written_numbers import Level
 
@@ -73,6 +74,8 @@ def evaluate_files(
         For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
         them.
     """
+    if not any(map(holds_images, (known, *ood.values()))):
+        check_no_network(network, "these are features")
     reader = InputReader.of(estimator, **network)
     every = reader.sets({"": known, **ood})
     rows = every.pop("")
@@ -125,10 +128,17 @@ def compare_files(
     """
     opened = open_features(features)
     wanted = f"they need {argument('head')}"
-    detectors = detectors_for(named_detectors(names), find_head(head, opened), wanted)
+    found = find_head(head, opened)
+    detectors = detectors_for(named_detectors(names), found, wanted)
     train = read_labelled(opened, labels)
+    width = train.features.shape[1]
+    check_head(found, head, opened, width)
+    checked_rows(train.features, str(opened.path))
+    if any(detector.tags.uses_labels for detector in detectors.values()):
+        with about(str(opened.path)):
+            encode_labels(train.labels, len(train.features))  # refuses gaps among them
     say_if_one_class(detectors.values(), train.labels)
-    alike = {"origin": opened.origin, "width": train.features.shape[1], "columns": train.names}
+    alike = {"origin": opened.origin, "width": width, "columns": train.names}
     rows = read_rows(known, **alike)
     sets = {name: read_rows(path, **alike) for name, path in ood.items()}
     return compare(detectors, train.features, train.labels, rows, sets, alpha=alpha, tpr=tpr)
@@ -196,7 +206,9 @@ def choose_files(
         parts = _with_held_out(opened, every, apart, labels)
     near = {}
     if to_change is not None:
-        near = _near(parts, to_change, split, seed=seed, **network)
+        # What is held out is taken whole, in the bank and here.
+        whole = images is None and held_out is not None
+        near = _near(parts, to_change, None if whole else split, seed=seed, **network)
     return leave_classes_out(
         detectors,
         parts.train.features,
@@ -227,7 +239,9 @@ class _LabelledRows(NamedTuple):
         return _LabelledRows(self.features[kept], self.labels[kept], self.names)
 
 
-def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _LabelledRows:
+def _labelled(
+    opened: FeatureFile, labels: str | Path | None, width: int | None = None, **alike: Any
+) -> _LabelledRows:
     path, table = opened.path, read_labelled(opened, labels, **alike)
     features, targets = table.features, table.labels
     if targets is None:
@@ -237,6 +251,7 @@ def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _
         )
     with about(str(path)):
         encode_labels(targets, len(features))  # refuses labels that do not match the rows
+    checked_rows(features, str(path), width)
     return _LabelledRows(features, targets, table.names)
 
 
@@ -253,8 +268,9 @@ def _with_held_out(
     opened: FeatureFile, every: _LabelledRows, apart: FeatureFile, labels: str | Path | None
 ) -> _Parts:
     """Return all rows to fit on, and what is held out in a file of its own."""
-    column = None if labels is None or names_file(labels) else labels
-    known = _labelled(apart, column, origin=opened.origin, columns=every.names)
+    column = column_named(opened, labels)
+    width = every.features.shape[1]
+    known = _labelled(apart, column, width, origin=opened.origin, columns=every.names)
     return _Parts(every, known, apart, np.arange(len(known.features)))
 
 
@@ -308,6 +324,7 @@ def _near(
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:
     """Return the head; a bank's own only if it knows the classes, so that logits can be masked."""
     found = find_head(head, bank)
+    check_head(found, head, bank, every.features.shape[1])
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None
     return found

@@ -15,6 +15,7 @@ from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
     Features,
+    are_images,
     find_head,
     holds_images,
     open_features,
@@ -31,9 +32,10 @@ from typica.detectors import (
     reads_logits,
     takes_head,
 )
-from typica.errors import InputError, LogitsWarning, argument, border, given
+from typica.errors import InputError, LogitsWarning, about, argument, border, given
 from typica.files import is_same_file
-from typica.nets import InputReader
+from typica.head import Head
+from typica.nets import InputReader, check_no_network
 from typica.origin import Origin
 from typica.progress import note, work
 from typica.scale import On, are_tables
@@ -98,21 +100,21 @@ def fit_files(
     read = _read_params(name, params or {})
     held_out = Held(calibrate, alpha, tpr)
     if are_tables([features], **(columns or {}), engine=engine, address=address):
-        _check_no_network({**network, "classes": classes})
+        check_no_network({**network, "classes": classes}, "these are tables")
         made = _with_head(name, read, head)
         held = held_out if calibrate else None
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, held, on=on))
     if holds_images(features):
         features = bank_of(features, classes=classes, **network)
-    elif classes is not None:
-        raise InputError(
-            f"{argument('classes')} is for images, and {features} holds none; leave it out."
-        )
+    else:
+        held_images = bool(calibrate) and are_images(list(calibrate))
+        check_no_network({"classes": classes}, f"{features} holds none")
+        check_no_network({} if held_images else network, f"{features} holds none")
     opened = open_features(features)
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
-    n = _fit_and_calibrate(made, opened, labels, held_out, reader)
+    n = _fit_and_calibrate(made, opened, labels, held_out, reader=reader, head=head)
     return Fitted(made, n)
 
 
@@ -165,13 +167,6 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _check_no_network(network: Mapping[str, Any]) -> None:
-    """Refuse a network or its classes for tables, which hold features and no images."""
-    for name in ("model", "weights", "classes"):
-        if network.get(name) is not None:
-            raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
-
-
 def _with_head(name: str, params: Mapping[str, Any], head: str | Path | None) -> Detector:
     if head is None:
         return make_detector(name, **params)
@@ -194,11 +189,14 @@ def _fit_and_calibrate(
     features: FeatureFile,
     labels: str | Path | None,
     held_out: Held,
+    *,
     reader: InputReader,
+    head: str | Path | None,
 ) -> int:
     """Fit on a file of features, set the threshold, and return how many rows were fitted on.
 
-    reader: reads the held-out inputs in the way the detector was fitted.
+    reader: reads the held-out inputs in the way the detector was fitted. head: the file that the
+    detector's head was read from, if any.
     """
     calibrated = bool(held_out.inputs)
     if detector.tags.reads == "layers":
@@ -209,6 +207,8 @@ def _fit_and_calibrate(
     else:
         train = read_labelled(features, labels, logits=reads_logits(detector))
         reader.columns = train.names
+        reader.width = train.features.shape[1]
+        check_head(getattr(detector, "head", None), head, features, reader.width)
         rows = _read_held_out(reader, held_out)  # before the fit, so that errors show early
         with threshold_to_come(calibrated):
             n = _fit_rows(detector, features, train)
@@ -220,6 +220,17 @@ def _fit_and_calibrate(
     return n
 
 
+def check_head(
+    head: Head | None, path: str | Path | None, features: FeatureFile, width: int
+) -> None:
+    """Refuse the head of a file, at this path, where features to fit on have another width."""
+    if head is not None and path is not None and head.n_features != width:
+        raise InputError(
+            f"{path}: a head for {head.n_features} features, and the rows of {features.path} have "
+            f"{width}; take both from the same network."
+        )
+
+
 def _read_held_out(reader: InputReader, held_out: Held) -> AnyArray | None:
     return reader.rows(list(map(Path, held_out.inputs))) if held_out.inputs else None
 
@@ -228,7 +239,7 @@ def _fit_layers(detector: Detector, features: FeatureFile, labels: str | Path | 
     """Fit on the layers of a bank, and return how many rows it has."""
     rows = read_labelled(features, labels)
     say_if_one_class([detector], rows.labels)
-    with work("fitting", len(rows.features)):
+    with work("fitting", len(rows.features)), about(str(features.path)):
         detector.fit(rows.features if features.bank is None else features.bank, rows.labels)
     return len(rows.features)
 
@@ -240,7 +251,11 @@ def _fit_rows(detector: Detector, features: FeatureFile, train: Features) -> int
         _say_what_are_logits(features)
         targets = _to_check_by(detector, features, targets)
     say_if_one_class([detector], targets)
-    with work("fitting", len(train.features)), warnings.catch_warnings():
+    with (
+        work("fitting", len(train.features)),
+        about(str(features.path)),
+        warnings.catch_warnings(),
+    ):
         # It was just said which rows are logits.
         warnings.simplefilter("ignore", LogitsWarning)
         detector.fit(train.features, targets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from typica import __version__
 from typica.cli._late_imports import MODULES, defer
+from typica.cli._option_checks import check_targets
 from typica.progress import watched_by
 
 # Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The texts
@@ -86,9 +88,26 @@ def load_command(name: str) -> Any:
     return command
 
 
-def new_app(**settings: Any) -> typer.Typer:
+class Command(TyperCommand):
+    """A command that refuses to write over the files that it reads, before it starts."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the files to write, then run the command."""
+        check_targets(ctx)
+        return super().invoke(ctx)
+
+
+class Commands(typer.Typer):
+    """What a command's module registers its commands with, each a `Command`."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Return a decorator that registers a function as a command."""
+        return super().command(name, cls=Command, **settings)
+
+
+def new_app(**settings: Any) -> Commands:
     """Return what a command's module registers its command with."""
-    return typer.Typer(add_completion=False, **settings)
+    return Commands(add_completion=False, **settings)
 
 
 app = typer.Typer(

@@ -7,9 +7,11 @@ this, whose process is ours; the library does not.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
-import threading
+from collections.abc import Iterator
+from importlib import _bootstrap
 from importlib.abc import Loader
 from types import ModuleType
 from typing import Any
@@ -19,8 +21,7 @@ MODULES = (
 )  # fmt: skip
 
 
-_LOCK = threading.RLock()  # one thread executes a module, others wait until it is complete
-_running: set[str] = set()
+_running: set[str] = set()  # modules that are being executed
 
 
 class Deferred(ModuleType):
@@ -30,12 +31,31 @@ class Deferred(ModuleType):
         spec = self.__spec__
         if spec is None or spec.loader is None:
             raise AttributeError(name)
-        with _LOCK:
+        with _import_lock(spec.name) as held:
             if type(self) is Deferred:
-                if spec.name in _running:  # its own code asks
+                if not held or spec.name in _running:  # its own code asks, or what it imports
                     raise AttributeError(f"module {spec.name!r} has no attribute {name!r}")
                 _execute(self, spec.name, spec.loader)
         return getattr(self, name)
+
+
+@contextlib.contextmanager
+def _import_lock(name: str) -> Iterator[bool]:
+    """Hold the lock by which `import` lets one thread execute a module, and others wait for it.
+
+    Yields whether it is held. It is not where two threads would wait for each other for ever, each
+    for the module that the other one executes: both then see what is there, as in any import.
+    """
+    lock = _bootstrap._get_module_lock(name)  # type: ignore[attr-defined]
+    try:
+        lock.acquire()
+    except _bootstrap._DeadlockError:  # type: ignore[attr-defined]
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def _execute(module: ModuleType, name: str, loader: Loader) -> None:

@@ -12,7 +12,13 @@ from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
 from typica.cli._garbage import collect_seldom
 from typica.cli._interrupt import answered_soon
 from typica.cli._several_values import spread
-from typica.errors import CalibrationWarning, InputError, ignore_missing_names, in_shell
+from typica.errors import (
+    CalibrationWarning,
+    InputError,
+    ignore_broken_metadata,
+    ignore_missing_names,
+    in_shell,
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -59,6 +65,7 @@ def _run(given: list[str]) -> None:
     with warnings.catch_warnings(), in_shell():
         warnings.simplefilter("always", CalibrationWarning)
         ignore_missing_names()
+        ignore_broken_metadata()
         if "--debug" in given:
             app(wanted, prog_name="typica")
             return

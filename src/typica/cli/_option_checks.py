@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from typica.errors import InputError
-from typica.files import is_same_file
+from typica.files import check_not_input
 
 if TYPE_CHECKING:
     from typica.detectors import Estimator
@@ -29,30 +30,59 @@ def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | Non
     return check
 
 
-def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
-    """Refuse a file that could not be written."""
+_TARGETS = "typica.targets"  # where a command's context keeps the files that it will write
+
+
+class _Target(NamedTuple):
+    """A file that an option names to be written; parameter: which one, renews: another parameter.
+
+    The file may replace what the other parameter names: it is the same thing, brought up to date.
+    """
+
+    path: Path
+    parameter: str | None
+    renews: str | None
+
+
+def out_file(context: typer.Context, param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written, or, when all is parsed, that the command reads."""
     if value is not None:
         _check_named(value, param)
         check_out_file(value, _option(param))
+        _note_target(context, param, value)
     return value
 
 
-def out_verdicts(param: typer.CallbackParam, value: str | None) -> str | None:
+def out_detector(
+    context: typer.Context, param: typer.CallbackParam, value: Path | None
+) -> Path | None:
+    """Refuse what `out_file` does, but for the detector that the command reads and renews."""
+    if value is not None:
+        _check_named(value, param)
+        check_out_file(value, _option(param))
+        _note_target(context, param, value, renews="detector")
+    return value
+
+
+def out_verdicts(
+    context: typer.Context, param: typer.CallbackParam, value: str | None
+) -> str | None:
     """Refuse a file or a folder that could not be written; '-' is standard output."""
     if value is None or value == "-" or "://" in value:
         return value
     path = Path(value)
     if path.suffix and not path.is_dir():
-        out_file(param, path)
+        out_file(context, param, path)
     else:
         out_folder(param, path)
     return value
 
 
-def out_text(param: typer.CallbackParam, value: str | None) -> str | None:
-    """Refuse a file that could not be written; '-' is standard output."""
+def out_text(context: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuse what `out_file` does; '-' is standard output."""
     if value is not None and value != "-":
         check_out_file(Path(value), _option(param))
+        _note_target(context, param, Path(value))
     return value
 
 
@@ -106,17 +136,55 @@ def check_ending(path: Path, ending: str, what: str) -> None:
         raise InputError(f"{path}: {what} is stored as {ending}; choose a name that ends in it.")
 
 
-def check_not_input(target: Path, *inputs: str | Path | None) -> None:
-    """Refuse to overwrite what the command reads."""
-    if is_input(target, *inputs):
-        raise InputError(
-            f"{target}: is read by this command, which would replace it; choose another name."
-        )
+def check_targets(context: typer.Context) -> None:
+    """Refuse to write a file that another option or argument of the command names as well.
+
+    For every command, when all its options are known: the callbacks of options that name files to
+    write have noted these.
+    """
+    targets: list[_Target] = context.meta.get(_TARGETS, [])
+    _check_each_once([target.path for target in targets])
+    written = {target.parameter for target in targets}
+    for target in targets:
+        if not target.path.is_file():  # there is nothing to replace
+            continue
+        for param in context.command.params:
+            if param.name is not None and param.name not in {*written, target.renews}:
+                is_argument = param.param_type_name == "argument"
+                files = _named_files(context.params.get(param.name), patterns=is_argument)
+                check_not_input(target.path, *files)
 
 
-def is_input(target: Path, *inputs: str | Path | None) -> bool:
-    """Tell whether a file is one that the command reads, under whatever name."""
-    return any(path is not None and is_same_file(target, path) for path in inputs)
+def _check_each_once(paths: list[Path]) -> None:
+    """Refuse two options that would write one file."""
+    places = [path.resolve() for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise InputError(f"{path}: two options would write it; choose another name for one.")
+
+
+def _note_target(
+    context: typer.Context, param: typer.CallbackParam, path: Path, renews: str | None = None
+) -> None:
+    noted: list[_Target] = context.meta.setdefault(_TARGETS, [])
+    noted.append(_Target(path, param.name, renews))
+
+
+def _named_files(value: Any, *, patterns: bool) -> Iterator[str | Path]:
+    """Yield the files that the value of an option or an argument may name, also by NAME=FILE.
+
+    patterns: whether it may be a pattern of files; those of options are of columns.
+    """
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _named_files(one, patterns=patterns)
+    elif isinstance(value, Path):
+        yield value
+    elif isinstance(value, str):
+        yield value
+        yield value.partition("=")[2]
+        if patterns:
+            yield from glob.iglob(value, recursive=True)  # noqa: PTH207 (may be absolute)
 
 
 def check_out_folder(path: Path, option: str = "") -> None:

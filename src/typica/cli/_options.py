@@ -64,7 +64,9 @@ Address = Annotated[
         "spark://host:7077, yarn or sc://host for Spark."
     ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]
+Labels = Annotated[
+    Path | None, typer.Option(help="Labels, if the features hold none: a file, or a column.")
+]
 Detectors = Annotated[str, typer.Option(help="all, paper, or names separated by commas.")]
 Confidence = Annotated[
     str | None,

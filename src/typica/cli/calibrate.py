@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_ending, check_not_input, check_out_file, out_file
+from typica.cli._option_checks import check_ending, check_out_file, out_detector
 from typica.cli._options import (
     Address,
     Alpha,
@@ -29,9 +29,10 @@ from typica.cli._options import (
     network,
 )
 from typica.cli._show import present, table
+from typica.data import are_images
 from typica.decide import load_detector
 from typica.detectors import Estimator, final_detector
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import work
 from typica.scale import are_tables
 
@@ -65,7 +66,7 @@ def calibrate(
         typer.Option(
             "-o",
             "--output",
-            callback=out_file,
+            callback=out_detector,
             help="Where to write the detector; its own file if not given.",
         ),
     ] = None,
@@ -82,7 +83,6 @@ def calibrate(
     check_out_file(target)
     if output is not None:
         check_ending(output, ".safetensors", "a detector")
-    check_not_input(target, model, weights, *held_out)
     estimator = load_detector(detector)
     rule: dict[str, Any] = {
         "by_class": by_class,
@@ -92,13 +92,14 @@ def calibrate(
     }
     named: dict[str, Any] = {"features": feature_column, "columns": columns or None}
     where: dict[str, Any] = {"engine": engine, "address": address}
+    seen_by = network(model, weights, transform, trust, backend, on_error)
     if are_tables(held_out, **named, **where):
+        check_no_network(seen_by, "these are tables")
         typica.scale.calibrate(estimator, held_out, **named, **rule, **where)
     else:
-        reader = InputReader.of(
-            estimator,
-            **network(model, weights, transform, trust, backend, on_error),
-        )
+        if not are_images(held_out):
+            check_no_network(seen_by, "these are features")
+        reader = InputReader.of(estimator, **seen_by)
         _calibrate(estimator, reader, [Path(path) for path in held_out], rule)
     final = final_detector(estimator)
     summary = {"detector": final.kind, **final.calibration_.to_dict()}

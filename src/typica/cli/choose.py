@@ -43,7 +43,9 @@ def choose(
         ),
     ] = None,
     bank: OldBank = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, if the data hold none.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels, if the data hold none: a file, or a column.")
+    ] = None,
     held_out: Annotated[
         Path | None,
         typer.Option(

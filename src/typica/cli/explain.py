@@ -27,10 +27,10 @@ from typica.cli._options import (
 from typica.cli._show import present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
-from typica.detectors import Estimator, reads_layers, reads_logits
+from typica.detectors import Estimator, column_names, reads_layers, reads_logits
 from typica.errors import InputError, counted
 from typica.explanation import Explanation
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import note
 
 app = new_app()
@@ -64,10 +64,11 @@ def explain(
     estimator = load_detector(detector)
     known = None if bank is None else _known(estimator, bank)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    seen_by = network(model, weights, transform, trust, backend, on_error)
     if holds_images(file):
-        seen_by = network(model, weights, transform, trust, backend, on_error)
         place, told = _of_images(estimator, file, row, known, levels | seen_by)
     else:
+        check_no_network(seen_by, "these are features")
         place, told = _of_features(estimator, file, row, known, levels)
     title = f"{file}, row {place}" if told.file is None else told.file
     document = {"input": title, "row": place, **told.to_dict()}
@@ -76,7 +77,8 @@ def explain(
 
 def _known(estimator: Estimator, bank: Path) -> Any:
     """Return the known inputs that the command was given, as the detector reads them."""
-    known = read_known(bank, origin_of(estimator), logits=reads_logits(estimator))
+    logits, columns = reads_logits(estimator), column_names(estimator)
+    known = read_known(bank, origin_of(estimator), logits=logits, columns=columns)
     if reads_layers(estimator) is None:
         return known
     return replace(known, features=InputReader.of(estimator).rows(bank))

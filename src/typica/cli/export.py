@@ -9,7 +9,7 @@ import typer
 from rich.console import RenderableType
 
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_ending, check_not_input, out_file, out_folder
+from typica.cli._option_checks import check_ending, out_file, out_folder
 from typica.cli._option_values import read_transform
 from typica.cli._options import Json, Transform, Trust
 from typica.cli._show import present, table
@@ -66,7 +66,6 @@ def export(
     detector's own is wanted.
     """
     check_ending(output, ".onnx", "an ONNX model")
-    check_not_input(output, detector, model, weights)
     from typica.export import describe_onnx, to_onnx, write_triton  # noqa: PLC0415 (needs onnx, an extra)
 
     given = read_transform(transform)

@@ -9,13 +9,7 @@ import typer
 
 from typica.bench import fit_files
 from typica.cli._app import new_app
-from typica.cli._option_checks import (
-    check_ending,
-    check_not_input,
-    check_out_file,
-    is_input,
-    out_file,
-)
+from typica.cli._option_checks import check_ending, check_out_file, out_file
 from typica.cli._option_values import read_params
 from typica.cli._options import (
     Address,
@@ -39,6 +33,7 @@ from typica.data import read_classes
 from typica.decide import describe
 from typica.detectors import detector_class
 from typica.errors import InputError
+from typica.files import is_same_file
 from typica.scale import fixed_part, is_pattern
 
 app = new_app()
@@ -112,7 +107,6 @@ def fit(
     """Fit a detector on training features and set its threshold on held-out ones."""
     target = _beside(features) if output is None else output
     check_ending(target, ".safetensors", "a detector")
-    check_not_input(target, features, labels, head, model, weights, *(calibrate or ()))
     _check_can_be_stored(detector)
     fitted = fit_files(
         features,
@@ -155,7 +149,7 @@ def _beside(features: str) -> Path:
     """Return a name in the current directory; as nobody typed it, it must not replace a file."""
     named = features if not is_pattern(features) else fixed_part(features)
     path = Path(f"{Path(named).resolve().stem}.safetensors")
-    if is_input(path, features):
+    if is_same_file(path, features):
         raise InputError(f"{path}: is the file of features itself; pass -o NAME.")
     if path.exists():
         raise InputError(f"{path}: exists already; pass -o {path} to replace it, or another name.")

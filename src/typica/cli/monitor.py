@@ -15,7 +15,7 @@ import typica
 from typica.checks import check_share
 from typica.cli._app import new_app
 from typica.cli._exits import ALARM
-from typica.cli._option_checks import check_calibrated, out_file, out_text, prints
+from typica.cli._option_checks import check_calibrated, out_detector, out_text, prints
 from typica.cli._options import Json
 from typica.cli._show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
@@ -50,7 +50,7 @@ def monitor(
     state: Annotated[
         Path | None,
         typer.Option(
-            callback=out_file,
+            callback=out_detector,
             help="Keep the state in this file: read if it exists, written at the end.",
         ),
     ] = None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -60,7 +59,7 @@ from typica.decide import describe_rule, judge, load_detector
 from typica.detectors import Estimator, column_names, final_detector
 from typica.errors import InputError
 from typica.groups import GroupVerdict, GroupVerdicts
-from typica.nets import InputReader
+from typica.nets import InputReader, check_no_network
 from typica.progress import work
 from typica.scale import are_tables
 from typica.verdicts import SORTS, WORDS, Verdicts
@@ -161,14 +160,16 @@ def score(
     wanted = _Wanted(
         estimator, levels, fdr, groups, sort, only, limit, output, json_file, printed=printed
     )
+    through = network(model, weights, transform, trust, backend, on_error)
     if tables:
+        check_no_network(through, "these are tables")
         _score_by_tables(wanted, inputs, of_tables)
         return
     paths = list(map(Path, inputs))
     if wanted.can_stream(paths):
+        check_no_network(through, "these are features")
         _score_by_stream(wanted)
         return
-    through = partial(network, model, weights, transform, trust, backend, on_error)
     _score_at_once(wanted, paths, through)
 
 
@@ -230,18 +231,17 @@ def _score_by_stream(wanted: _Wanted) -> None:
     complain(atypical_line(rejected, seen, "rows"), style="")
 
 
-def _score_at_once(
-    wanted: _Wanted, inputs: list[Path], through: Callable[[], dict[str, Any]]
-) -> None:
+def _score_at_once(wanted: _Wanted, inputs: list[Path], through: dict[str, Any]) -> None:
     """Judge features or images together, then write and show the verdicts.
 
-    through: gives the options of the network, for images.
+    through: the options of the network, for images.
     """
     images = open_images(inputs) if _are_images(inputs) else None
     if images is None:
+        check_no_network(through, "these are features")
         verdicts = _score_rows(wanted, inputs)
     else:
-        verdicts = _score_images(wanted, images, through())
+        verdicts = _score_images(wanted, images, through)
     if wanted.output is not None:
         _write(wanted, wanted.output, verdicts, images)
     what = "rows" if images is None else "images"

@@ -9,7 +9,15 @@ from ._image_lists import read_listing
 from ._image_sets import Images
 from ._open_images import open_images
 from ._row_writer import RowPrinter, RowWriter
-from ._rows import names_file, read_grouped, read_known, read_labelled, read_rows
+from ._rows import (
+    checked_rows,
+    column_named,
+    names_file,
+    read_grouped,
+    read_known,
+    read_labelled,
+    read_rows,
+)
 from ._standard_input import read_arriving
 from ._thumbnail import thumbnail
 from ._transform import Preprocessing
@@ -39,6 +47,8 @@ __all__ = [
     "are_images",
     "check_classes",
     "check_verdict_file",
+    "checked_rows",
+    "column_named",
     "corrupt",
     "decode",
     "find_head",

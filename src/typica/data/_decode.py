@@ -8,9 +8,9 @@
 | several frames             | the first                                                           |
 | EXIF orientation           | applied when asked, else left; Pillow itself applies that of a TIFF |
 
-What cannot be decoded is an ImageError. Decoding does not warn: one filter, set when this module is
-loaded, hides what three of Pillow's modules say of broken metadata. Filters belong to the whole
-process, and several threads decode images, so that none is set temporarily.
+What cannot be decoded is an ImageError. Of broken metadata Pillow warns as it does in any program,
+which `typica.errors.ignore_broken_metadata` hides where the process is ours. Filters belong to the
+whole process, and several threads decode images, so that none is set here.
 """
 
 from __future__ import annotations
@@ -56,9 +56,6 @@ _TURNS = {
 }
 
 
-# What these modules warn of is broken metadata, which no pixel depends on. Other warnings of Pillow
-# are left to the programs that use it, and not caused here.
-warnings.filterwarnings("ignore", module=r"PIL\.(Jpeg|Png|Tiff)ImagePlugin$")
 _ONE_AT_A_TIME = threading.Lock()
 
 

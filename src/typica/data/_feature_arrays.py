@@ -26,6 +26,18 @@ def read_arrays(path: Path) -> Arrays:
     return ARRAY_READERS[path.suffix.lower()](path)
 
 
+def array_names(path: Path) -> list[str]:
+    """Return the names of a file's arrays; none of an .npy file, whose array has no name."""
+    ending = path.suffix.lower()
+    if ending == ".npy":
+        return []
+    if ending == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return list(file.files)
+    with safe_open(path, framework="numpy") as file:
+        return list(file.keys())
+
+
 def features_among(
     arrays: Mapping[str, AnyArray], path: Path, wanted: NamedColumns = UNNAMED
 ) -> Features:

@@ -15,12 +15,14 @@ from typica.data._feature_table import (
     UNNAMED,
     Features,
     NamedColumns,
+    check_groups,
     columns_in_order,
     label_name,
     names_apart,
     sort_columns,
+    with_gaps,
 )
-from typica.errors import FormatError, counted
+from typica.errors import FormatError
 from typica.files import read_text, reading
 from typica.spreadsheets import plain_cell
 
@@ -31,23 +33,46 @@ _INT64 = np.iinfo(np.int64)
 
 def read_csv(path: Path, wanted: NamedColumns = UNNAMED) -> Features:
     """Read numbers, one row per line, with an optional header and an optional column of labels."""
-    header, rows = split_header(read_lines(path))
+    header, rows = split_header(read_lines(path), wanted.columns)
     check_widths(rows, len(header), path)
-    check_names(header, path)
     found = sort_columns(header, wanted, path)
-    labels = _column_of_labels(found.labels, header, rows, path)
-    groups = _column_of_labels(found.groups, header, rows, path)
-    places = feature_places(header, wanted, path)
+    labels = _labels(found.labels, header, rows)
+    groups = _groups(found.groups, header, rows, path)
+    places = feature_places(header, found.features, wanted.columns, path)
     names = None if _is_numbered(header) else names_apart([header[place] for place in places])
     return Features(numbers(rows, header, places, path), labels, groups=groups, names=names)
 
 
-def feature_places(header: Sequence[str], wanted: NamedColumns, path: Path) -> list[int]:
-    """Return which columns of a .csv file are features, in the order that is wanted."""
-    features = sort_columns(header, wanted, path).features
-    if wanted.columns is None or _is_numbered(header):
-        return [place for place, name in enumerate(header) if name in features]
-    return [header.index(name) for name in columns_in_order(features, wanted.columns, path)]
+def csv_columns(path: Path) -> list[str]:
+    """Return the names in a .csv file's header; none if it has no header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = next(filter(None, csv.reader(file)), [])
+    header, others = split_header([first])
+    return [] if others else header
+
+
+def feature_places(
+    header: Sequence[str], features: Sequence[str], wanted: Sequence[str] | None, path: Path
+) -> list[int]:
+    """Return which columns of a .csv file are features, in the order that is wanted.
+
+    features: the names of those that may be. wanted: the names that the detector knows, if any;
+    columns without names, which have numbers here, are taken as they come.
+    """
+    unnamed = _is_numbered(header) and not _names_all(header, wanted)
+    if wanted is None or unnamed:
+        check_names(header, path)
+        there = set(features)
+        return [place for place, name in enumerate(header) if name in there]
+    places: dict[str, int] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, place)
+    return [places[name] for name in columns_in_order(features, wanted, path)]
+
+
+def _names_all(first: Sequence[str], wanted: Sequence[str] | None) -> bool:
+    """Tell whether all columns that a detector knows are among the fields of a first line."""
+    return wanted is not None and set(wanted) <= {field.strip() for field in first}
 
 
 def _is_numbered(header: Sequence[str]) -> bool:
@@ -59,21 +84,31 @@ def _numbered(n: int) -> list[str]:
     return [str(column) for column in range(n)]
 
 
-def _column_of_labels(
-    name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
-) -> AnyArray | None:
-    """Return labels, or groups; None where there are none. A gap would become a class."""
+def _labels(name: str | None, header: Sequence[str], rows: Sequence[Row]) -> AnyArray | None:
+    """Return the labels of rows, None for one that has none; None where no row has any."""
     if name is None:
         return None
-    column = header.index(name)
-    texts = [plain_cell(row[column].strip()) for row in rows]
-    missing = texts.count("")
-    if not missing:
-        return csv_labels(texts)
-    if missing == len(texts):
+    texts = _texts_of(name, header, rows)
+    there = [text != "" for text in texts]
+    if not any(there):
         return None
-    unlabelled = counted(missing, "row")
-    raise FormatError(f"{path}: {unlabelled} without a label; write one per row, or none at all.")
+    return with_gaps(csv_labels([text for text in texts if text]), there)
+
+
+def _groups(
+    name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
+) -> AnyArray | None:
+    """Return what each row belongs to; refuse a row that belongs to nothing."""
+    if name is None:
+        return None
+    texts = _texts_of(name, header, rows)
+    check_groups(name, texts.count(""), len(texts), path)
+    return csv_labels(texts)
+
+
+def _texts_of(name: str, header: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    column = header.index(name)
+    return [plain_cell(row[column].strip()) for row in rows]
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:
@@ -83,7 +118,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
         return _below_header([line[0] for line in lines])
     header, rows = split_header(lines)
     check_widths(rows, len(header), path)
-    return _column_of_labels(label_name(header), header, rows, path)
+    return _labels(label_name(header), header, rows)
 
 
 def read_label_lines(path: Path) -> AnyArray:
@@ -117,14 +152,18 @@ def _fields(path: Path) -> list[Row]:
         return [row for row in csv.reader(read_text(path).splitlines()) if row]
 
 
-def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
+def split_header(
+    rows: list[Row], wanted: Sequence[str] | None = None
+) -> tuple[list[str], list[Row]]:
     """Return the columns' names and the other rows; columns without a header are numbered.
 
-    A header has a name among its fields. A row of numbers with gaps is not a header: it stays with
-    the other rows, so that it is reported and not lost.
+    A header has a name among its fields, or all names that are wanted: pandas calls columns
+    without names 0, 1, 2. A row of numbers with gaps is not a header: it stays with the other
+    rows, so that it is reported and not lost.
     """
     first = rows[0]
-    if all(_is_number(field) or not field.strip() for field in first):
+    numbers_only = all(_is_number(field) or not field.strip() for field in first)
+    if numbers_only and not _names_all(first, wanted):
         return _numbered(len(first)), rows
     return [name.strip() for name in first], rows[1:]
 
@@ -165,7 +204,7 @@ def numbers(
                 f"{path}: row {i}: {row[place]!r} in the column {header[place]!r} is not a number; "
                 "fix it, take the column out, or call it 'label' if it holds labels."
             ) from None
-    return np.array(matrix, dtype=np.float64)
+    return np.array(matrix, dtype=np.float64).reshape(len(rows), len(places))
 
 
 def _is_number(text: str) -> bool:

@@ -14,9 +14,11 @@ from typica.data._feature_table import (
     UNNAMED,
     Features,
     NamedColumns,
+    check_groups,
     columns_in_order,
     names_apart,
     sort_columns,
+    with_gaps,
 )
 from typica.errors import FormatError
 from typica.extras import need
@@ -32,8 +34,12 @@ def read_parquet(path: Path, wanted: NamedColumns = UNNAMED, *, of_bank: bool = 
     """
     columns = _read_columns(path)
     found = sort_columns(columns, wanted, path)
-    labels = None if found.labels is None else _labels(columns[found.labels], path)
-    groups = None if found.groups is None else _labels(columns[found.groups], path)
+    labels = None if found.labels is None else _labels(columns[found.labels])
+    groups = None
+    if found.groups is not None:
+        column = columns[found.groups]
+        check_groups(found.groups, column.null_count, len(column), path)
+        groups = _labels(column)
     if "features" not in found.features:
         there = [name for name in found.features if not _INDEX.fullmatch(name)]
         names = columns_in_order(there, wanted.columns, path)
@@ -60,15 +66,14 @@ def _read_columns(path: Path) -> dict[str, Any]:
         return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
-def _labels(column: Any, path: Path) -> AnyArray:
-    if column.null_count:
-        raise FormatError(
-            f"{path}: {column.null_count} rows have no label; write one per row, or none at all."
-        )
-    labels: AnyArray = column.to_numpy(zero_copy_only=False)
+def _labels(column: Any) -> AnyArray | None:
+    """Return the labels of rows, None for one that has none; None where no row has any."""
+    if column.null_count == len(column):
+        return None
+    labels: AnyArray = column.drop_null().to_numpy(zero_copy_only=False)
     if labels.dtype == object:
-        return labels.astype(np.str_)
-    return labels
+        labels = labels.astype(np.str_)
+    return with_gaps(labels, column.is_valid().to_pylist())
 
 
 def _matrix(column: Any, name: str, path: Path) -> AnyArray:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from typica.arrays import AnyArray
 from typica.errors import FormatError, listed
 from typica.kinds import Kind, check_kind
@@ -18,8 +20,9 @@ LABELS = ("labels", "label")
 class Features:
     """A table of features (n, m), with what came with them, if any.
 
-    labels (n,), logits (n, C); groups (n,): the column that was asked for by name. names (m,):
-    those of the columns of features, where the file has them.
+    labels (n,), objects of which None is a gap where some rows have none; logits (n, C); groups
+    (n,): the column that was asked for by name. names (m,): those of the columns of features, where
+    the file has them.
     """
 
     features: AnyArray
@@ -87,13 +90,35 @@ def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: P
     """Return the names of the columns of features in the order that is wanted, without others."""
     if wanted is None:
         return list(names)
+    there = set(names)
     for name in wanted:
-        if name not in names:
+        if name not in there:
             raise FormatError(
                 f"{path}: has no column {name!r}, which the detector was fitted on; "
                 "use the names that the columns had there."
             )
     return list(wanted)
+
+
+def with_gaps(labels: AnyArray, there: Sequence[bool]) -> AnyArray:
+    """Return the labels of those rows that have one as labels of all rows: None for the others.
+
+    Who needs labels refuses None, and who needs none can read the features.
+    """
+    if all(there):
+        return labels
+    found = np.full(len(there), None, dtype=object)
+    found[np.asarray(there)] = labels.tolist()
+    return found
+
+
+def check_groups(name: str, missing: int, rows: int, path: Path) -> None:
+    """Refuse a column of groups in which rows are missing."""
+    if missing:
+        raise FormatError(
+            f"{path}: {missing} of {rows} rows are empty in the column {name!r}; "
+            "write what each row belongs to."
+        )
 
 
 def names_apart(names: Sequence[str]) -> tuple[str, ...] | None:

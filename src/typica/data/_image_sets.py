@@ -285,6 +285,8 @@ def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str
         return indices.astype(np.int64), names.tolist()
     if array.dtype.kind not in "iub":
         raise InputError(f"labels of type {array.dtype}; pass integers or strings.")
+    if array.size and int(array.max()) > np.iinfo(np.int64).max:  # of uint64: it would be negative
+        raise InputError(f"label {array.max()} is 2**63 or more; pass smaller integers, or names.")
     return array.astype(np.int64), None
 
 

@@ -97,9 +97,12 @@ def open_images(
 
 def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]) -> Images:
     """Open those images of a folder that a list names."""
-    if split is not None or not isinstance(source, str | os.PathLike):
+    if split is not None:
+        raise InputError("a listing says which images are meant; leave out the split.")
+    if not isinstance(source, str | os.PathLike):
         raise InputError(
-            "a listing needs the path of one folder, and no split; leave out the split."
+            f"a listing needs the path of one folder, and got {type(source).__name__}; pass that "
+            "of the listed images."
         )
     root = Path(source)
     if not root.is_dir():
@@ -115,7 +118,7 @@ def _open(source: Any, split: str | None) -> Images:
     if isinstance(source, str | os.PathLike):
         return _open_path(source, split, listed=False)
     if isinstance(source, Image.Image):
-        return LooseImages([source])
+        return _open_loose([source], split)
     if isinstance(source, Images | np.ndarray):
         return _open_array(source, split)
     _check_is_list(source)
@@ -129,6 +132,13 @@ def _open_array(source: Images | AnyArray, split: str | None) -> Images:
     if isinstance(source, Images):
         return copy.copy(source)
     return ArrayImages(source, "images")
+
+
+def _open_loose(sources: list[Any], split: str | None) -> Images:
+    """Open Pillow images and arrays, one per image, which have no splits."""
+    if split is not None:
+        raise InputError(f"images in memory have no split {split!r}; leave split out.")
+    return LooseImages(sources)
 
 
 def _check_is_list(source: Any) -> None:
@@ -213,8 +223,8 @@ def _open_file(path: Path, name: str) -> Images:
 
 
 def _open_list(sources: list[Any], split: str | None) -> Images:
-    if sources and split is None and all(map(_is_loose, sources)):
-        return LooseImages(sources)
+    if sources and all(map(_is_loose, sources)):
+        return _open_loose(sources, split)
     _check_paths(sources)
     parts: list[Images] = []
     # Neighbours that are plain images make one set: a list may have a million of them.

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from typica.arrays import AnyArray, as_floating, check_finite, row_blocks
+from typica.bank import Bank
 from typica.data._feature_table import Features
 from typica.data.features import ENDINGS, FeatureFile, Source, open_features, read_labels
 from typica.detectors import KnownRows
 from typica.errors import InputError, about
+from typica.labels import check_label_count
 from typica.origin import Origin
 
 
-def read_known(path: Source, origin: Origin | None = None, *, logits: bool = False) -> KnownRows:
+def read_known(
+    path: Source,
+    origin: Origin | None = None,
+    *,
+    logits: bool = False,
+    columns: Sequence[str] | None = None,
+) -> KnownRows:
     """Read known inputs for `typica.explain`, with their labels and the names of their images.
 
-    origin, logits: as `read_features` takes them.
+    origin, logits, columns: as `read_features` takes them.
     """
     opened = open_features(path)
-    found = opened.read(origin, logits=logits)
+    found = opened.read(origin, logits=logits, columns=columns)
     names = None if opened.bank is None else opened.bank.names
     return KnownRows(found.features, found.labels, names)
 
@@ -44,11 +52,14 @@ def read_labelled(
     origin, logits, columns
         As `read_features` takes them.
     """
-    column = None if labels is None or names_file(labels) else str(labels)
+    column = column_named(opened, labels)
     found = opened.read(origin, logits=logits, labels=column, columns=columns)
     if labels is None or column is not None:
         return found
-    return replace(found, labels=read_labels(labels))
+    targets = read_labels(labels)
+    with about(str(labels)):
+        check_label_count(targets, len(found.features))
+    return replace(found, labels=targets)
 
 
 def read_rows(
@@ -70,7 +81,7 @@ def read_rows(
     """
     opened = open_features(path)
     found = opened.read(origin, logits=logits, columns=columns)
-    return _checked_rows(found.features, str(opened.path), width)
+    return checked_rows(found.features, str(opened.path), width)
 
 
 def read_grouped(
@@ -90,23 +101,40 @@ def read_grouped(
     path, origin, logits, columns
         As `read_features` takes them.
     """
-    if Path(groups).is_file():
-        return read_rows(path, origin, logits=logits, columns=columns), read_labels(groups)
     opened = open_features(path)
-    found = opened.read(origin, logits=logits, groups=groups, columns=columns)
+    column = column_named(opened, groups)
+    if column is None:
+        return read_rows(opened, origin, logits=logits, columns=columns), read_labels(groups)
+    found = opened.read(origin, logits=logits, groups=column, columns=columns)
     if found.groups is None:
         raise InputError(f"{opened.path}: no column {groups!r}; pass a file of groups.")
-    return _checked_rows(found.features, str(opened.path)), found.groups
+    return checked_rows(found.features, str(opened.path)), found.groups
 
 
-def names_file(labels: str | Path) -> bool:
-    """Tell whether labels of rows are given as a file, which may be missing, not as a column."""
-    path = Path(labels)
-    return path.exists() or len(path.parts) > 1 or path.suffix.lower() in (*ENDINGS, ".txt")
+def column_named(opened: FeatureFile, entries: str | Path | None) -> str | None:
+    """Return which column, or array, beside features is meant; None where a file is, or nothing.
+
+    entries: what `--labels` or `--groups` names, one entry per row.
+    """
+    if entries is None or names_file(entries, opened.columns):
+        return None
+    return str(entries)
 
 
-def _checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
-    """Return the rows that `read_rows` has read; refuse another width, and what is not finite."""
+def names_file(entries: str | Path, columns: Collection[str]) -> bool:
+    """Tell whether one entry per row is given as a file, or a bank; it may be missing.
+
+    A column of that name comes first. columns: those that there are.
+    """
+    if str(entries) in columns:
+        return False
+    path = Path(entries)
+    has_ending = path.suffix.lower() in (*ENDINGS, ".txt")
+    return path.is_file() or Bank.is_bank(path) or len(path.parts) > 1 or has_ending
+
+
+def checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
+    """Return the rows of a file of this name; refuse another width, and what is not finite."""
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.data._feature_csv import (
-    check_names,
     check_widths,
     feature_places,
     numbers,
     split_header,
 )
-from typica.data._feature_table import Features, NamedColumns
+from typica.data._feature_table import UNNAMED, Features, sort_columns
 from typica.errors import FormatError, InputError, about
 from typica.files import file_lines, reading
 
@@ -89,9 +88,9 @@ def _read_csv(
         with reading(NAME, "not a CSV file", "fix it"):
             rows = list(csv.reader(lines))
         if header is None:
-            header, rows = split_header(rows)
-            check_names(header, NAME)
-            places = feature_places(header, NamedColumns(columns=columns), NAME)
+            header, rows = split_header(rows, columns)
+            features = sort_columns(header, UNNAMED, NAME).features
+            places = feature_places(header, features, columns, NAME)
         check_widths(rows, len(header), NAME, first=seen)
         if rows:
             yield numbers(rows, header, places, NAME, first=seen)

@@ -68,22 +68,20 @@ def _own_folder(folder: Path) -> Iterator[Path]:
     """
     temporary = folder.with_name(f".{folder.name[:_NAME]}.unpacking")
     temporary.mkdir(parents=True, exist_ok=True)
-    lock = lock_folder(temporary, f"unpacking to {folder}")
-    try:
-        _empty(temporary)
-        yield temporary
-        if folder.exists():
-            folder.rmdir()  # another run may have come first: then it is not empty, and stays
-        if not DELETES_OPEN_FILES:  # nor moves a folder whose lock is open
-            os.close(lock)
-            (temporary / LOCK).unlink()
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(lock)
+    with contextlib.ExitStack() as lock:
+        lock.callback(os.close, lock_folder(temporary, f"unpacking to {folder}"))
+        try:
+            _empty(temporary)
+            yield temporary
+            if folder.exists():
+                folder.rmdir()  # another run may have come first: then it is not empty, and stays
+            if not DELETES_OPEN_FILES:  # nor moves a folder whose lock is open
+                lock.close()
+                (temporary / LOCK).unlink()
+            temporary.rename(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def _empty(folder: Path) -> None:

@@ -30,8 +30,14 @@ from typing import Union
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, ParquetNotes, read_notes
-from typica.data._feature_arrays import ARRAY_READERS, features_among, labels_among, read_arrays
-from typica.data._feature_csv import read_csv, read_csv_labels, read_label_lines
+from typica.data._feature_arrays import (
+    ARRAY_READERS,
+    array_names,
+    features_among,
+    labels_among,
+    read_arrays,
+)
+from typica.data._feature_csv import csv_columns, read_csv, read_csv_labels, read_label_lines
 from typica.data._feature_parquet import parquet_columns, read_parquet
 from typica.data._feature_table import UNNAMED, Features, NamedColumns, no_column
 from typica.errors import FormatError, InputError, about, listed
@@ -42,6 +48,8 @@ from typica.labels import class_names
 from typica.origin import Origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
+
+_COLUMNS = {".csv": csv_columns, ".parquet": parquet_columns}
 
 Location = str | os.PathLike[str]
 Notes = Bank | ParquetNotes
@@ -75,6 +83,15 @@ class FeatureFile:
         if self.bank is not None:
             return self.bank.logits is not None
         return self.notes is not None and "logits" in parquet_columns(self.path)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, or arrays, that a file has; a bank has none."""
+        if self.bank is not None:
+            return []
+        with reading(self.path, "not a file of features that can be read"):
+            _check_readable(self.path)
+            return _COLUMNS.get(self.path.suffix.lower(), array_names)(self.path)
 
     @property
     def head(self) -> Head | None:
@@ -157,6 +174,9 @@ def read_labels(path: Location) -> AnyArray:
         labels = _read_labels(path)
     if labels.ndim == 2 and kind_of(path) == Kind.FEATURES:
         raise wrong_kind(path, "labels", "pass one label per row")
+    gaps = sum(label is None for label in labels) if labels.dtype == object else 0
+    if gaps:
+        raise FormatError(f"{path}: {gaps} of {len(labels)} rows have no label; write one per row.")
     if labels.ndim != 1 or not labels.size:
         raise FormatError(f"{path}: labels of shape {labels.shape}; expected one per row.")
     return labels

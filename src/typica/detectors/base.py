@@ -235,5 +235,5 @@ class _RowsToExplain(NamedTuple):
 def _neighbour(
     row: int, cosine: float, labels: AnyArray | None, names: Sequence[str] | None
 ) -> Neighbour:
-    label = None if labels is None else labels[row].item()
+    label = None if labels is None else labels[row : row + 1].tolist()[0]
     return Neighbour(row, cosine, label, None if names is None else names[row])

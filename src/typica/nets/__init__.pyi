@@ -8,7 +8,7 @@ from ._fastest_backend import make_runner
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._image_rows import Seen, features_of, rows_of
-from ._input_reader import InputReader
+from ._input_reader import InputReader, check_no_network
 from ._judge_images import judge_images
 from ._layer_perturb import LayerPerturb, mislead
 from ._nac import LayerNAC
@@ -49,6 +49,7 @@ __all__ = [
     "Settings",
     "Trial",
     "agreements_file",
+    "check_no_network",
     "check_settings",
     "code_of",
     "code_to_agree_to",

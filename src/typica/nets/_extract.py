@@ -124,10 +124,13 @@ def extract(
 
 
 def _opened(model: Any, asked: dict[str, Any]) -> Opened:
-    """Return the network, opened; refuse options for one that was open before."""
+    """Return the network, opened; refuse options for one that was open before.
+
+    But for consent, which asks for nothing: who gives it where none is needed gets the same.
+    """
     if not isinstance(model, Opened):
         return open_model(model, **asked)
-    usual = {"reduce": "mean", "trust": False}
+    usual = {"reduce": "mean", "trust": asked["trust"]}
     for name, value in asked.items():
         if value != usual.get(name):
             raise InputError(

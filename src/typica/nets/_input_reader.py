@@ -29,7 +29,7 @@ from typica.detectors import (
     reads_layers,
     reads_logits,
 )
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about, argument, border
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings, checked_settings
 from typica.origin import Origin
@@ -186,6 +186,21 @@ class InputReader:
             )
         opened, transform = self._network
         return Look(opened, transform, self.logits, settings, total, self.layers)
+
+
+def check_no_network(network: Mapping[str, Any], these: str) -> None:
+    """Refuse a network, or what belongs to it, where no images are there to go through it.
+
+    Parameters
+    ----------
+    network
+        The arguments about it, by name.
+    these
+        What is there instead, for the message: "these are features".
+    """
+    for name in ("model", "weights", "transform", "classes"):
+        if network.get(name) is not None:
+            raise InputError(f"{argument(name)} is for images, and {these}; leave it out.")
 
 
 def _seen(look: Look, images: Images) -> Seen:

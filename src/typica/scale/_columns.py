@@ -47,13 +47,17 @@ class Columns:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns that a user asks for; see `open_tables`."""
+    """The columns that a user asks for; see `open_tables`.
+
+    names: those of the columns that a detector was fitted on, in their order, if it knows them.
+    """
 
     features: str | None = None
     columns: Sequence[str] | None = None
     labels: Any = None
     ids: str | None = None
     find_labels: bool = False
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.features is not None and self.columns is not None:
@@ -70,8 +74,22 @@ class Wanted:
         if self.labels is None and self.find_labels:
             labels = label_column({*schema.names, *constants})
         if self.columns is not None:
-            return Columns(named_columns(self.columns, schema.names), labels, self.ids)
+            chosen = named_columns(self.columns, schema.names)
+            return Columns(self.in_order(chosen), labels, self.ids)
         return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+
+    def in_order(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Return columns of numbers in the order that the detector knows, without others."""
+        if self.names is None:
+            return columns
+        missing = set(self.names).difference(columns)
+        if missing:
+            name = next(name for name in self.names if name in missing)
+            raise InputError(
+                f"has no column {name!r} of features, which the detector was fitted on; use the "
+                "names that the columns had there."
+            )
+        return tuple(self.names)
 
 
 def _are_names(columns: Any) -> bool:

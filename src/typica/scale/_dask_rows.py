@@ -41,7 +41,7 @@ class Rows(NamedTuple):
     """A collection as pieces.
 
     read: turns a piece into batches. n, width: how many rows and features, if that is known.
-    divisions: of a data frame's index. empty: a piece without rows.
+    divisions: of a data frame's index. empty: a piece without rows. columns: those of a data frame.
     """
 
     pieces: list[Piece]
@@ -51,6 +51,7 @@ class Rows(NamedTuple):
     has_labels: bool
     divisions: tuple[Any, ...]
     empty: Any
+    columns: Columns | None = None
 
 
 def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = False) -> Rows:
@@ -95,7 +96,7 @@ def _of_frame(X: Any, y: Any, wanted: Wanted, find: bool) -> Rows:
     width = None if isinstance(columns.features, str) else len(columns.features)
     has_labels = label is not None or y is not None
     read = partial(_read_frame, columns)
-    return Rows(pieces, read, None, width, has_labels, frame.divisions, frame._meta)
+    return Rows(pieces, read, None, width, has_labels, frame.divisions, frame._meta, columns)
 
 
 def _with_label_column(X: Any, y: Any, find: bool) -> tuple[Any, str | None]:
@@ -200,13 +201,13 @@ def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
 def _feature_columns(there: list[str], wanted: Wanted, labels: str | None) -> str | tuple[str, ...]:
     """Return the column of lists, or the columns of numbers, that hold the features."""
     if wanted.columns is not None:
-        return named_columns(wanted.columns, there)
+        return wanted.in_order(named_columns(wanted.columns, there))
     if wanted.features is not None:
         return wanted.features
     others = [name for name in there if name not in (labels, wanted.ids)]
     if FEATURES in others:
         return FEATURES
-    return others[0] if len(others) == 1 else tuple(others)
+    return others[0] if len(others) == 1 else wanted.in_order(tuple(others))
 
 
 def _check_dtype(name: str, dtype: Any, lists: bool) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from typica.detectors import Detector, E, input_width
+from typica.detectors import Detector, E, column_names, input_width
 from typica.errors import InputError, argument, border
 from typica.machine import free_memory
 from typica.progress import advance, note, quiet, work
 from typica.scale._batches import Batch
 from typica.scale._calibrator import Calibrator
+from typica.scale._columns import Columns
 from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._learner import Learner
 from typica.scale._learner_ways import Sampled, Share, Sums, Way
@@ -103,7 +104,14 @@ def fit_counted(
         files = as_files(tables)
         with open_engine(engine, address) as cluster:
             learner = learn(learner.expect(files.rows), over_parts(cluster, files, "fitting"))
-    return Fitted(learner.finish(), learner.n)
+    return Fitted(with_names(learner.finish(), tables.columns), learner.n)
+
+
+def with_names(detector: Detector, columns: Columns | None) -> Detector:
+    """Let a detector know the names of the columns it was fitted on, one for each feature."""
+    if columns is not None and not isinstance(columns.features, str):
+        detector.name_columns(columns.features)
+    return detector
 
 
 def _learn_here(learner: Learner, tables: Tables | Stream) -> None:
@@ -145,7 +153,8 @@ def calibrate(
         As `fit` takes them.
     """
     check_engine(engine, address)
-    tables = open_tables(data, features=features, columns=columns, width=input_width(estimator))
+    expected: dict[str, Any] = {"width": input_width(estimator), "names": column_names(estimator)}
+    tables = open_tables(data, features=features, columns=columns, **expected)
     calibrator = Calibrator.begin(
         estimator,
         tables.rows,

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Protocol, Unpack
 
 from typica.calibration import CalibrationOptions
-from typica.detectors import Detector, E, Estimator, input_width
+from typica.detectors import Detector, E, Estimator, column_names, input_width
 from typica.errors import InputError, argument
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
-from typica.scale._fit import Known, check_learning, table_width, wants_label_column
+from typica.scale._fit import Known, check_learning, table_width, wants_label_column, with_names
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
@@ -37,14 +37,14 @@ def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | No
     sought = replace(wanted, find_labels=wants_label_column(detector))
     columns = opened_columns(frame.schema(), sought, table_width(detector))
     check_learning(learner, Known(columns.labels is not None))
-    return learn(learner, frame.over(columns)).finish()
+    return with_names(learn(learner, frame.over(columns)).finish(), columns)
 
 
 def calibrate_frame(
     estimator: E, frame: Frame, wanted: Wanted, **options: Unpack[CalibrationOptions]
 ) -> E:
     """Calibrate an estimator on the rows of a frame, and return it."""
-    columns = opened_columns(frame.schema(), wanted, input_width(estimator))
+    columns = columns_for(estimator, frame.schema(), wanted)
     calibrator = Calibrator.begin(estimator, **options)
     take_scores(calibrator, frame.over(columns)).finish()
     return estimator
@@ -53,9 +53,15 @@ def calibrate_frame(
 def judge_frame(estimator: Estimator, frame: Frame, wanted: Wanted, **options: Any) -> Any:
     """Return the verdicts on the rows of a frame, in the engine's own form."""
     schema = frame.schema()
-    columns = opened_columns(schema, wanted, input_width(estimator))
+    columns = columns_for(estimator, schema, wanted)
     judge = Judge(estimator, field_of(schema, wanted.ids), **options)
     return frame.judged(Judging.by(judge), columns)
+
+
+def columns_for(estimator: Estimator, schema: Any, wanted: Wanted) -> Columns:
+    """Return the columns of a frame that an estimator reads, by the names that it knows."""
+    named = replace(wanted, names=column_names(estimator))
+    return opened_columns(schema, named, input_width(estimator))
 
 
 def refuse_output(output: Any, method: str) -> None:

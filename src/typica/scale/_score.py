@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from typica import store
 from typica.data import RowWriter
 from typica.decide import fingerprint
-from typica.detectors import Estimator, final_detector, input_width
-from typica.errors import InputError, border
+from typica.detectors import Estimator, column_names, final_detector, input_width
+from typica.errors import border
 from typica.extras import need
-from typica.files import atomic_path
+from typica.files import atomic_path, check_not_input
 from typica.progress import advance, note, quiet, work
 from typica.scale._batches import Batch
 from typica.scale._engines import Engine, check_engine, open_engine
@@ -200,8 +200,8 @@ def judge_stream(
         The `alpha`, `tpr`, `confidence` and `only` of `Judge`.
     """
     check_engine(engine, address)
-    width = input_width(estimator)
-    tables = open_tables(data, features=features, columns=columns, ids=ids, width=width)
+    expected: dict[str, Any] = {"width": input_width(estimator), "names": column_names(estimator)}
+    tables = open_tables(data, features=features, columns=columns, ids=ids, **expected)
     if engine is not None:
         tables = as_files(tables)
     return JudgedStream(Judge(estimator, tables.id_field, **options), tables, engine, address)
@@ -221,11 +221,8 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
 
 def _check_apart(tables: Tables | Stream, path: str) -> None:
     """Refuse to write verdicts over a file that holds the rows to judge."""
-    if isinstance(tables, Stream) or not Path(path).is_file():
-        return
-    for name in dict.fromkeys(part.file.path for part in tables.parts):
-        if not is_address(name) and Path(name).samefile(path):
-            raise InputError(f"{path}: holds the rows to judge; name another file for verdicts.")
+    if not isinstance(tables, Stream):
+        check_not_input(path, *dict.fromkeys(part.file.path for part in tables.parts))
 
 
 def _write_file(judged: JudgedStream, path: str) -> None:

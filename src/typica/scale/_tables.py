@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.data import read_labels
+from typica.data import names_file, read_labels
 from typica.errors import InputError, about, border, counted, given
 from typica.extras import need
 from typica.labels import as_labels
@@ -151,6 +151,7 @@ def open_tables(
     width: int | None = None,
     part_bytes: int = PART_BYTES,
     find_labels: bool = False,
+    names: Sequence[str] | None = None,
 ) -> Tables | Stream:
     """Open a data set, and say what is wrong with it before any of its rows is read.
 
@@ -175,8 +176,11 @@ def open_tables(
         About how large parts are.
     find_labels
         Use a column `label`, if no labels are given.
+    names
+        The names of the columns that a detector was fitted on: `columns` are then read by name, in
+        this order, and others are left aside.
     """
-    wanted = Wanted(features, columns, labels, ids, find_labels)
+    wanted = Wanted(features, columns, labels, ids, find_labels, names)
     if isinstance(data, Tables | Stream):
         return _opened_before(data, wanted, width)
     if not isinstance(data, str | os.PathLike | Sequence):
@@ -185,12 +189,13 @@ def open_tables(
     first = outlines[0]
     given = _given_labels(labels, {*first.schema.names, *_constants(first)})
     if given is not None:
-        wanted = Wanted(features, columns, given, ids)
+        wanted = replace(wanted, labels=given, find_labels=False)
     with about(first.file.path):
         chosen = wanted.found_in(first.schema, _constants(first))
     _check_all(outlines, chosen, width)
     opened = Tables(tuple(cut(outlines, part_bytes)), chosen, first.schema, given)
-    _check_labels(opened)
+    with about(str(labels)) if isinstance(labels, str | os.PathLike) else nullcontext():
+        _check_labels(opened)
     return opened
 
 
@@ -202,9 +207,7 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
         if np.ndim(labels) == 0:
             raise InputError(f"{given('labels', labels)}: pass a column, or one label per row.")
         return as_labels(labels)
-    if str(labels) in columns or not Path(labels).is_file():
-        return None
-    return read_labels(labels)
+    return read_labels(labels) if names_file(os.fspath(labels), columns) else None
 
 
 def _constants(outline: Outline) -> list[str]:
@@ -245,6 +248,11 @@ def _opened_before(opened: Tables | Stream, wanted: Wanted, width: int | None) -
     if any(name is not None for name in named) or wanted.ids not in (None, known.ids):
         raise InputError("these tables are open already; pass their columns to open_tables.")
     check_width(opened.schema, known, width)
+    if not isinstance(known.features, str) and wanted.in_order(known.features) != known.features:
+        raise InputError(
+            "these tables are open with columns in another order than the detector was fitted on; "
+            "pass columns in that order to open_tables."
+        )
     return opened
 
 

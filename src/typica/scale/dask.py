@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from typica.calibration import CalibrationOptions
-from typica.detectors import Detector, E, Estimator, input_width
+from typica.detectors import Detector, E, Estimator, column_names, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.scale import _fit, _score
@@ -33,6 +33,7 @@ from typica.scale._fit import (
     fit_counted,
     table_width,
     wants_label_column,
+    with_names,
 )
 from typica.scale._judge import Judge, check_id_column
 from typica.scale._learner import Learner
@@ -85,7 +86,8 @@ def fit(
     learner = Learner(detector, sample)
     rows = opened_rows(X, y, Wanted(**named), table_width(detector), wants_label_column(detector))
     check_learning(learner, Known(rows.has_labels, rows.n, rows.width))
-    return learn(learner.expect(rows.n), over_pieces(rows, client)).finish()
+    fitted = learn(learner.expect(rows.n), over_pieces(rows, client)).finish()
+    return with_names(fitted, rows.columns)
 
 
 @border
@@ -113,7 +115,8 @@ def calibrate(
     named: dict[str, Any] = {"features": features, "columns": columns}
     if not _is_collection(X):
         return _fit.calibrate(estimator, X, **named, **options, engine=DaskCluster(client))
-    rows = opened_rows(X, None, Wanted(**named), input_width(estimator))
+    wanted = Wanted(**named, names=column_names(estimator))
+    rows = opened_rows(X, None, wanted, input_width(estimator))
     calibrator = Calibrator.begin(estimator, rows.n, **options)
     take_scores(calibrator, over_pieces(rows, client)).finish()
     return estimator
@@ -157,7 +160,8 @@ def score(
         return _score.score(estimator, X, output, **wanted, engine=DaskCluster(client))
     refuse_output(output, "to_parquet")
     judge = Judge(estimator, **options)
-    rows = opened_rows(X, None, Wanted(**named, ids=ids), input_width(estimator))
+    asked = Wanted(**named, ids=ids, names=column_names(estimator))
+    rows = opened_rows(X, None, asked, input_width(estimator))
     return verdict_frame(rows, Judging.by(judge), ids)
 
 

@@ -22,13 +22,19 @@ from typing import Any, Unpack
 from typica import store
 from typica.calibration import CalibrationOptions
 from typica.decide import load_detector
-from typica.detectors import Detector, E, Estimator, input_width
+from typica.detectors import Detector, E, Estimator
 from typica.errors import border
 from typica.scale import _fit, _score
-from typica.scale._columns import Wanted, opened_columns
+from typica.scale._columns import Wanted
 from typica.scale._fit import fit_counted
 from typica.scale._judge import Judge, VerdictsOf
-from typica.scale._on_frames import calibrate_frame, fit_frame, judge_frame, refuse_output
+from typica.scale._on_frames import (
+    calibrate_frame,
+    columns_for,
+    fit_frame,
+    judge_frame,
+    refuse_output,
+)
 from typica.scale._ray_cluster import RayCluster, connect
 from typica.scale._ray_dataset import RayDataset, is_dataset, judge_table
 from typica.scale._ray_images import Extractor
@@ -167,6 +173,6 @@ class Scorer:
     @border
     def __call__(self, table: Any) -> Any:
         """Return the verdicts on an Arrow table."""
-        opened = opened_columns(table.schema, self.wanted, input_width(self.estimator))
+        opened = columns_for(self.estimator, table.schema, self.wanted)
         judge = Judge(self.estimator, field_of(table.schema, self.wanted.ids), **self.options)
         return judge_table(VerdictsOf(judge, opened), table)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mlserver.server import MLServer
 from mlserver.settings import ModelSettings, Settings
 
 import typica
-from typica.errors import border
+from typica.errors import border, ignore_broken_metadata
 from typica.serve._app import make_app
 from typica.serve._gate import Gate
 from typica.serve._grpc import Grpc
@@ -65,7 +66,8 @@ def serve(
     places = {"bank": bank, "bank_images": bank_images, "model": model, "weights": weights}
     paths = [Path(path) for path in detectors]
     settings = model_settings(paths, chosen.limits, **places, trust=trust)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with warnings.catch_warnings(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        ignore_broken_metadata()
         runner.run(_run(settings, chosen))
 
 
