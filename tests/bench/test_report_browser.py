@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.browser import chromium_in, luminance, needs_browser, wide
 from helpers.reports import copy, write_experiments, write_folder
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -18,18 +18,7 @@ from selenium.webdriver.support.ui import Select
 from typica.bench import write_report
 from typica.metrics import evaluate
 
-BROWSER, DRIVER = (
-    shutil.which("chromium") or shutil.which("google-chrome"),
-    shutil.which("chromedriver"),
-)
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --window-size=1200,900"
-)
-
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed"
-)
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    try:
+    with chromium_in(tmp_path_factory.mktemp("chromium")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture
@@ -307,19 +288,12 @@ def test_depths_are_drawn_with_the_names_of_layers(page):
 
 
 def test_a_caption_is_read_whole_on_a_phone(page):
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True},
-    )
-    try:
-        page.refresh()
+    with wide(page, 360):
         cut = (
             "return [...document.querySelectorAll('.scroll caption span')].filter(e => "
             "e.offsetParent && e.getBoundingClientRect().right > e.closest('.scroll').getBoundingClientRect().right).length"
         )
         assert page.execute_script(cut) == 0
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_heat_map_switches_by_keyboard(page):
@@ -331,29 +305,11 @@ def test_heat_map_switches_by_keyboard(page):
 
 @pytest.mark.parametrize("width", [360, 800])
 def test_no_horizontal_scroll(page, width):
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True},
-    )
-    try:
-        page.refresh()
+    with wide(page, width):
         assert page.execute_script("return [innerWidth, document.documentElement.scrollWidth]") == [
             width,
             width,
         ]
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def luminance(page: webdriver.Chrome, selector: str, what: str) -> float:
-    colour = page.execute_script(
-        f"return getComputedStyle(document.querySelector('{selector}')).{what}"
-    )
-    parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
