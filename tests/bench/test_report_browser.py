@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from typica.bench import write_report
+from typica.bench import tables_of, write_report
 from typica.metrics import evaluate
 
 pytestmark = needs_browser
@@ -213,6 +214,38 @@ def test_sorting_by_click_and_by_keyboard(page):
     headers[0].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     assert column(0) == sorted(column(0))
     assert [header.get_attribute("aria-sort") for header in headers][:2] == ["ascending", "none"]
+
+
+def test_sections_are_sorted_each_by_itself(chromium, folder, tmp_path, monkeypatch):
+    """The terminal's table of details, which has a section for every OOD set, on the page."""
+
+    def detail_table(record):
+        (table,) = tables_of(replace(record, experiment="detail"))
+        return table
+
+    monkeypatch.setattr("typica.bench.report._build.detail_table", detail_table)
+    show(chromium, folder, tmp_path)
+
+    def sections() -> list[list[str]]:
+        bodies = chromium.find_elements(By.CSS_SELECTOR, "#table-detail tbody")
+        script = "return [...arguments[0].rows].map((row) => row.children[0].textContent)"
+        return [chromium.execute_script(script, body) for body in bodies]
+
+    before = sections()
+    assert [heading.partition(" ")[0] for heading, *_ in before][:2] == ["inverted", "photos"]
+    name, *_ = chromium.find_elements(By.CSS_SELECTOR, "#table-detail thead button")
+    name.send_keys(Keys.ENTER)
+    assert sections() == [[heading, *sorted(rows)] for heading, *rows in before]
+    with wide(chromium, 400):
+        box = chromium.find_element(By.CSS_SELECTOR, "#detail .scroll")
+        chromium.execute_script("arguments[0].scrollLeft = 150", box)
+        place = chromium.find_element(By.CSS_SELECTOR, "#detail .section span").rect
+        assert box.rect["x"] <= place["x"] and place["x"] + place["width"] <= 400
+        first = chromium.find_element(By.CSS_SELECTOR, "#detail thead th")
+        seen = "const { x, y } = arguments[0].getBoundingClientRect(); "
+        seen += "return document.elementFromPoint(x + 20, y + 15).closest('th') === arguments[0]"
+        chromium.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", box)
+        assert chromium.execute_script(seen, first)
 
 
 def test_every_red_number_leads_to_why(page):
