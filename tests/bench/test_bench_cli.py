@@ -580,6 +580,14 @@ def test_markdown_and_latex():
     assert r"FPR95 $\downarrow$" in latex and latex.count(r"\midrule") == 2
 
 
+def test_a_bar_in_a_name_makes_no_cell_of_markdown():
+    parts = {name: Table("m|n", ["a|b"]).add("x", [0.5]) for name in ("one|two", "three")}
+    lines = to_markdown([stacked(parts)]).splitlines()
+    assert r"| a\|b | 50.00 |" in lines and r"| *one\|two* | |" in lines
+    cells = [line.replace(r"\|", "").count("|") for line in lines if line.startswith("|")]
+    assert cells == [3] * len(cells)
+
+
 def test_html_has_the_sections_of_the_others():
     sections = re.findall(r"<tbody>(.*?)</tbody>", to_html(TABLE, "two"), flags=re.DOTALL)
     assert [re.search(r'colspan="5"><span>(.*?)</span>', each)[1] for each in sections] == [
