@@ -14,7 +14,7 @@ from typica.bench import published
 from typica.bench._analysis import analyse
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
-from typica.bench._printed import Common, Printed
+from typica.bench._printed import Printed
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import ACCURACY, Record, Row, Stated
 from typica.bench._runs import Scores
@@ -265,7 +265,7 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, P
     model, id_set, by = suite.published.model, suite.published.id_set, suite.published.by
     if experiment in ("layers", "ablation"):
         averages = published.layers if experiment == "layers" else published.ablation
-        common = Common.from_dict(published.common_sets(id_set, sets.ood))
+        common = published.common_sets(id_set, sets.ood)
         printed = averages(model, id_set)
         return {row: Printed(average=numbers, means=(common,)) for row, numbers in printed.items()}
     found = {}
@@ -276,6 +276,6 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, P
         found[method] = Printed(
             sets={name: numbers for name, numbers in by_set.items() if name not in means},
             average=by_set.get(published.AVERAGE, {}),
-            means=tuple(map(Common.from_dict, comparable)),
+            means=tuple(comparable),
         )
     return found
