@@ -31,6 +31,7 @@ from typica.bench import (
     write_gallery,
     write_report,
 )
+from typica.bench._analysis_record import Analysis
 from typica.bench.report._payload import EXACT_UP_TO
 from typica.errors import FormatError, InputError
 from typica.progress import watched_by
@@ -360,7 +361,15 @@ def changed(document: Any, path: str, value: Any) -> Any:
         ("curves/variation/x", "x", "has a chart without numbers"),
         ("curves", {}, "not what `--experiment analysis` writes (KeyError"),
         ("motivation/auroc/norm/photos", "x", "has 'x' in place of a number"),
+        ("motivation/caught_by", 3, "not what `--experiment analysis` writes (AttributeError"),
+        ("motivation/caught_by/photos/auroc", "x", "has 'x' in place of a number"),
+        ("steps/sizes", "x", "has a chart without numbers"),
+        ("steps/at_means/before", "x", "has 'x' in place of a number"),
+        ("steps/at_means/after", [0.5], "has 1 numbers in place of 10"),
+        ("steps/auroc/variation/photos", [0.5], "has 1 numbers in place of 10"),
         ("histograms/norm/counts/test", [1], "has 1 numbers in place of 60"),
+        ("histograms/norm/counts/test", [0.5] * 60, "has 0.5 in place of a count"),
+        ("histograms/norm/mean", 3, "not what `--experiment analysis` writes (AttributeError"),
     ],
 )  # fmt: skip
 def test_an_analysis_with_other_things_in_place_of_numbers_is_named(
@@ -371,6 +380,17 @@ def test_an_analysis_with_other_things_in_place_of_numbers_is_named(
     (copied / "analysis.json").write_text(json.dumps(changed(document, path, value)))
     with pytest.raises(FormatError, match=re.escape(f"analysis.json: {message}")):
         write_report(copied, tmp_path / "report.html")
+
+
+def test_an_analysis_is_read_as_it_was_written_whatever_stands_beside(folder):
+    document = json.loads((folder / "analysis.json").read_text())
+    more = document
+    for path in ("steps", "steps/at_means", "motivation/caught_by/photos", "histograms/norm"):
+        more = changed(more, f"{path}/of_a_later_version", 1)
+    assert more != document
+    assert Analysis.from_dict(more).to_dict() == Analysis.from_dict(document).to_dict()
+    written = Analysis.from_dict(document).to_dict()
+    assert json.dumps(written) == json.dumps({name: document[name] for name in written})
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from scipy.stats import spearmanr
 from typica.bench._analysis_record import (
     Analysis,
     AtMean,
+    CaughtBy,
     Histogram,
     KernelForm,
     Motivation,
@@ -137,7 +138,7 @@ def motivation(quantities: Mapping[str, Mapping[str, Floats]], names: Sequence[s
     for name in names:
         of_set = {quantity: by_set[name] for quantity, by_set in aurocs.items()}
         by = max(of_set, key=of_set.__getitem__)
-        caught[name] = {"by": by, "auroc": of_set[by]}
+        caught[name] = CaughtBy(by, of_set[by])
     return Motivation(aurocs, caught)
 
 
@@ -161,10 +162,12 @@ def _joined(values: Mapping[str, Floats]) -> Floats:
 def _distribution(values: Mapping[str, Floats]) -> Histogram:
     """Return counts over common bins, and mean, deviation and quantiles, by set."""
     edges = np.histogram_bin_edges(_joined(values), bins=BINS)
-    found = Histogram(edges.tolist(), {}, {}, {}, {"at": list(QUANTILES)})
-    for name, of_set in values.items():
-        found.counts[name] = np.histogram(of_set, bins=edges)[0].tolist()
-        found.mean[name] = float(of_set.mean())
-        found.std[name] = float(of_set.std())
-        found.quantiles[name] = np.quantile(of_set, QUANTILES).tolist()
-    return found
+    sets = values.items()
+    quantiles = {name: np.quantile(of_set, QUANTILES).tolist() for name, of_set in sets}
+    return Histogram(
+        edges.tolist(),
+        counts={name: np.histogram(of_set, bins=edges)[0].tolist() for name, of_set in sets},
+        mean={name: float(of_set.mean()) for name, of_set in sets},
+        std={name: float(of_set.std()) for name, of_set in sets},
+        quantiles={"at": list(QUANTILES), **quantiles},
+    )
