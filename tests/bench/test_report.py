@@ -32,7 +32,7 @@ from typica.bench import (
     write_report,
 )
 from typica.bench._analysis_record import Analysis
-from typica.bench.report._payload import EXACT_UP_TO
+from typica.bench.report._page_data import EXACT_UP_TO
 from typica.errors import FormatError, InputError
 from typica.progress import watched_by
 
