@@ -318,6 +318,20 @@ def test_the_analysis_has_its_tables(folder, tmp_path):
     assert len(page.all("caption")) == len(page.all("table"))
 
 
+def test_the_heat_map_offers_the_metrics_that_have_numbers(folder, tmp_path):
+    def offered(result: Path) -> list[str]:
+        page_of(result, tmp_path)
+        text = (tmp_path / "report.html").read_text()
+        return re.findall(r'name="metric" value="\w+"[^>]*><span>(.*?)</span>', text)
+
+    assert offered(folder) == ["AUROC", "FPR95"]
+    results = json.loads((folder / "result.json").read_text())["results"]
+    for row in results.values():
+        for measured in (row["average"], *row["ood"].values()):
+            del measured["fpr"]
+    assert offered(copy(folder, tmp_path / "r", results=results)) == ["AUROC"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
