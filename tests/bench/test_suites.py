@@ -99,7 +99,7 @@ def test_the_shipped_suites_are_whole():
         suite = load_suite(name)
         assert suite.name == name and suite.title and "ctm" in suite.methods
         if suite.builtin is None:
-            assert suite.model in zoo.names()
+            assert suite.model in zoo.list_architectures()
             assert suite.transform == {"exif": False}
             assert suite.train.split == "train" and suite.test.split in ("test", "val")
             assert suite.methods["odin"]["T"] == 1000
@@ -543,10 +543,3 @@ def test_the_printed_row_of_mahalanobis_stands_beside_both_of_ours(data, tmp_pat
         assert "mahalanobis" in printed and ("mahalanobis_layers" in printed) == both
         if both:
             assert printed["mahalanobis_layers"] == printed["mahalanobis"]
-
-
-def test_the_old_name_of_a_workbench():
-    import typica.bench
-
-    with pytest.warns(DeprecationWarning, match="Engine is called Workbench now"):
-        assert typica.bench.Engine is Workbench

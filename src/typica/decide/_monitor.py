@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -194,8 +195,8 @@ class Monitor:
         seen = np.unique(self._codes[self._codes >= 0]).tolist()
         return {self._names[code]: _rate(self._rejected[self._codes == code]) for code in seen}
 
-    def report(self) -> dict[str, Any]:
-        """Return all there is to know as JSON types; positions in the stream count from 0."""
+    def to_dict(self) -> dict[str, Any]:
+        """Give all there is to know as plain JSON types; positions in the stream count from 0."""
         return {
             "inputs": self.inputs,
             "alpha": self.alpha,
@@ -208,6 +209,11 @@ class Monitor:
             "rejected": self.rate._asdict(),
             "rejected_by_class": {name: rate._asdict() for name, rate in self.rates.items()},
         }
+
+    def report(self) -> dict[str, Any]:
+        """Return the same; `to_dict` has taken its place."""
+        warnings.warn("Monitor.report is called to_dict now", DeprecationWarning, stacklevel=2)
+        return self.to_dict()
 
     def prometheus(self, prefix: str = "typica_monitor") -> str:
         """Return the state in the text format that Prometheus scrapes."""
@@ -275,7 +281,7 @@ class Monitor:
         twin = copy.deepcopy(self)
         with contextlib.suppress(InputError):
             twin.update(np.zeros(1), np.zeros(1) if self.by_class else None)
-        twin.report()
+        twin.to_dict()
         twin.prometheus()
 
     def state(self) -> State:

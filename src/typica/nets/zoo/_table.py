@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from typica.data import Preprocessing
@@ -51,13 +52,21 @@ ENTRIES = {
 }
 
 
-def names() -> list[str]:
+def list_architectures() -> list[str]:
     """Return the names of the architectures, as `load` and `transform` take them.
 
-    >>> names()[0]
+    >>> list_architectures()[0]
     'densenet-bc-100'
     """
     return sorted(ENTRIES)
+
+
+def names() -> list[str]:
+    """Return the same; `list_architectures` has taken its place."""
+    warnings.warn(
+        "zoo.names is called zoo.list_architectures now", DeprecationWarning, stacklevel=2
+    )
+    return list_architectures()
 
 
 @border
@@ -87,7 +96,8 @@ def known_name(name: str) -> str:
     """Return an architecture's name in the zoo, whatever its case and hyphens; refuse others."""
     found = find(name)
     if found is None:
-        raise InputError(f"architecture {name!r} is unknown; choose one of {', '.join(names())}.")
+        known = ", ".join(list_architectures())
+        raise InputError(f"architecture {name!r} is unknown; choose one of {known}.")
     return found
 
 
