@@ -32,7 +32,6 @@ from typica.bench._feature_suite import FeatureSuite
 from typica.bench._influence import FORMS, Floats, kernel
 from typica.bench._toy_experiment import toy_experiment
 from typica.bench._workbench import Workbench
-from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head
 from typica.linalg import softmax
@@ -50,8 +49,8 @@ def analyse(workbench: Workbench) -> Analysis:
         raise InputError("analysis: needs a head; give head.weight.npy and head.bias.npy.")
     ctm = workbench.detector("ctm")
     means = class_means(ctm, head)
+    quantities = _quantities(sets, _cosines(workbench), head)
     steps, curves = toy_experiment(sets, means, head)
-    quantities = _quantities(sets, ctm, head)
     return Analysis(
         kernel=kernel_analysis(sets, means, head),
         one_hot=one_hotness(means, head),
@@ -121,12 +120,22 @@ def one_hotness(means: Floats, head: Head) -> OneHot:
     return OneHot(summary, predicted, classes)
 
 
-def _quantities(sets: FeatureSuite, ctm: Detector, head: Head) -> dict[str, dict[str, Floats]]:
+def _cosines(workbench: Workbench) -> dict[str, Floats]:
+    """Return the cosine of every input to the nearest class mean, by set: the scores of CTM."""
+    found = workbench.scored({"ctm": {}})["ctm"]
+    if found.scores is None:
+        raise InputError(f"analysis: {found.skipped}")
+    by_set = {"test": found.scores.test, **found.scores.ood}
+    return {name: np.asarray(scores, dtype=np.float64) for name, scores in by_set.items()}
+
+
+def _quantities(
+    sets: FeatureSuite, cosines: dict[str, Floats], head: Head
+) -> dict[str, dict[str, Floats]]:
     """Return norm, cosine and largest logit of every input, by set."""
-    quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": {}, "logit": {}}
+    quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": cosines, "logit": {}}
     for name, Z in sets.tests.items():
         quantities["norm"][name] = np.linalg.norm(Z.astype(np.float64), axis=1)
-        quantities["cosine"][name] = np.asarray(ctm.score_samples(Z), dtype=np.float64)
         quantities["logit"][name] = head.logits(Z).max(axis=1).astype(np.float64)
     return quantities
 

@@ -86,7 +86,10 @@ def run_experiment(
     full = full or suite.protocol.full
     scored = _scored(experiment, suite, methods, workbench)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
-    rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
+    rows = {}
+    for row, scores in found.items():
+        measured = _row(row, scores, suite, sets, full)
+        rows[row] = replace(measured, params=scored[row].params)
     if experiment not in _OF_OTHER_ROWS:
         rows = _with_mistakes(rows, found, sets)
     record = replace(
@@ -217,13 +220,10 @@ def _without_held_out(scored: MethodScores) -> MethodScores:
     return replace(scored, scores=scored.scores._replace(calibration=None))
 
 
-def _row(row: str, found: MethodScores, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
-    if found.scores is None:
-        raise InputError(f"{row}: {found.skipped}")
-    scores = found.scores
+def _row(row: str, scores: Scores, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
     strange = {name: scores.ood[name] for name in sets.ood}
     measured = measure(row, scores.test, strange, suite.protocol, full=full)
-    made = Row(measured.on_sets(), measured.average(), params=found.params)
+    made = Row(measured.on_sets(), measured.average())
     if not sets.near or not sets.far:
         return made
     near, far = _average_of(measured, sets, sets.near), _average_of(measured, sets, sets.far)
