@@ -18,7 +18,7 @@ from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
 from typica.bench._fit_files import open_inputs, say_if_one_class
 from typica.bench._method_names import detectors_for, named_detectors
-from typica.checks import Parameter, is_whole
+from typica.checks import sklearn_seed
 from typica.data import (
     FeatureFile,
     Images,
@@ -39,11 +39,6 @@ from typica.progress import work
 from typica.written_numbers import Level
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
-SEED = Parameter(
-    lambda seed: is_whole(seed) and 0 <= seed < 2**32,
-    "an integer from 0 to 2**32 - 1",
-    "{given} cannot seed the split; pass an integer from 0 to 2**32 - 1.",
-)
 
 
 def evaluate_files(
@@ -174,7 +169,7 @@ def choose_files(
     seed
         Seeds the split, the corruptions and the resampling.
     """
-    SEED.check("seed", seed)
+    sklearn_seed().check(argument("seed"), seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
     inputs = open_inputs(bank, split=split, transform=transform, classes=classes, **network)
     opened, held = inputs.features, inputs
