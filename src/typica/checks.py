@@ -183,6 +183,18 @@ def count(least: int = 1) -> Parameter:
     return Parameter(lambda value: is_whole(value) and value >= least, meaning, complaint)
 
 
+def sklearn_seed() -> Parameter:
+    """Declare a seed that scikit-learn takes.
+
+    >>> sklearn_seed().check("seed", 2**32)
+    Traceback (most recent call last):
+    typica.errors.InputError: seed=4294967296 is not a seed; pass an integer from 0 to 2**32 - 1.
+    """
+    meaning = "an integer from 0 to 2**32 - 1"
+    complaint = f"{{name}}={{value!r}} is not a seed; pass {meaning}."
+    return Parameter(lambda value: is_whole(value) and 0 <= value < 2**32, meaning, complaint)
+
+
 def truth() -> Parameter:
     """Declare True or False."""
     complaint = "{name}={value!r} is not a truth value; pass True or False."

@@ -274,6 +274,29 @@ def test_classes_in_another_order_than_the_labels(sets, analysis):
     assert [entry["class"] for entry in again["one_hot"]["classes"]] == order
 
 
+def test_ctm_scores_each_set_once_for_all_experiments(sets, monkeypatch):
+    scored = []
+    score = CTM.score_samples
+
+    def counting(detector, X):
+        scored.append(len(X))
+        return score(detector, X)
+
+    monkeypatch.setattr(CTM, "score_samples", counting)
+    workbench = Workbench(sets)
+    by_ctm = workbench.scored({"ctm": {}})["ctm"].scores
+    once = [len(by_ctm.test), *map(len, by_ctm.ood.values())]
+    assert scored == once
+    analyse(workbench)
+    assert scored == once
+
+
+def test_scores_that_fail_are_told(sets):
+    strange = replace(sets, ood={**sets.ood, "bad": np.full((2, 6), np.nan)})
+    with pytest.raises(InputError, match=r"^analysis: CTM\.score_samples: .*NaN"):
+        analysed(strange)
+
+
 def test_constant_values_have_no_correlation(sets):
     one = replace(sets, ood={"one": DATA.ood[:1]}, near=frozenset())
     assert analysed(one)["kernel"]["exact"]["correlation"]["one"] == {

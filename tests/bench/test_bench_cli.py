@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from typica.bench import (
 )
 from typica.bench._record import Measure
 from typica.bench._table import Cell, Column, stacked
-from typica.bench._table_formats import bench_cell_style, text_of
+from typica.bench._table_formats import bench_cell_style, text_of, to_html
 from typica.errors import FormatError, InputError
 
 OOD = ["held-out-digits", "rotated", "inverted", "photos", "noise"]
@@ -577,6 +578,28 @@ def test_markdown_and_latex():
     assert r"max\_logit & \textbf{5.14 $\pm$0.10} & -1.23 & 5.32 & 1.5 \\" in latex
     assert r"\multicolumn{5}{l}{\emph{first\_section}} \\" in latex and r"100 \% of it" in latex
     assert r"FPR95 $\downarrow$" in latex and latex.count(r"\midrule") == 2
+
+
+def test_a_bar_in_a_name_makes_no_cell_of_markdown():
+    parts = {name: Table("m|n", ["a|b"]).add("x", [0.5]) for name in ("one|two", "three")}
+    lines = to_markdown([stacked(parts)]).splitlines()
+    assert r"| a\|b | 50.00 |" in lines and r"| *one\|two* | |" in lines
+    cells = [line.replace(r"\|", "").count("|") for line in lines if line.startswith("|")]
+    assert cells == [3] * len(cells)
+
+
+def test_html_has_the_sections_of_the_others():
+    sections = re.findall(r"<tbody>(.*?)</tbody>", to_html(TABLE, "two"), flags=re.DOTALL)
+    assert [re.search(r'colspan="5"><span>(.*?)</span>', each)[1] for each in sections] == [
+        "first_section",
+        "second",
+    ]
+    assert [re.findall(r'<th scope="row"[^>]*>(.*?)</th>', each) for each in sections] == [
+        ["max_logit", "msp"],
+        ["odin: needs images"],
+    ]
+    plain = to_html(Table("method", ["a"]), "one")
+    assert plain.count("<tbody>") == 1 and "colspan" not in plain
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_files_of_which_no_fifth_can_be_held_out_are_refused(tmp_path, labels, m
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5])
 def test_a_seed_that_cannot_seed_the_split_is_refused_first(tmp_path, seed):
-    with pytest.raises(typica.InputError, match=f"seed={seed} cannot seed the split; pass an int"):
+    with pytest.raises(typica.InputError, match=f"seed={seed} is not a seed; pass an integer"):
         choose_files(tmp_path / "nothing.npz", seed=seed)
 
 

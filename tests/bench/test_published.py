@@ -8,6 +8,7 @@ from importlib.resources import files
 import pytest
 
 from typica.bench import published as paper
+from typica.bench._printed import Common
 from typica.detectors import list_detectors
 
 CIFAR10, CIFAR100 = ("DenseNet-101", "CIFAR-10"), ("DenseNet-101", "CIFAR-100")
@@ -70,16 +71,17 @@ def test_published_under_other_names_keeps_nothing_else():
 
 def test_an_average_is_compared_over_the_sets_that_both_have():
     some = paper.comparable_average(*CIFAR10, "ctm", ["svhn", "cifar100", "dtd"])
-    assert some["sets"] == ["svhn", "dtd"]
-    assert some["auroc"] == pytest.approx((0.9908 + 0.9670) / 2)
-    assert some["fpr"] == pytest.approx((0.0514 + 0.1762) / 2)
-    assert paper.comparable_average(*CIFAR10, "max_logit", ["svhn", "dtd"]) == {"sets": []}
-    assert paper.comparable_average(*CIFAR10, "ctm", ["mine"]) == {"sets": []}
+    assert some.sets == ("svhn", "dtd")
+    assert some.numbers["auroc"] == pytest.approx((0.9908 + 0.9670) / 2)
+    assert some.numbers["fpr"] == pytest.approx((0.0514 + 0.1762) / 2)
+    assert paper.comparable_average(*CIFAR10, "max_logit", ["svhn", "dtd"]) == Common()
+    assert paper.comparable_average(*CIFAR10, "ctm", ["mine"]) == Common()
     # All six: the printed average itself, also where the paper printed nothing else.
     for method, auroc in (("ctm", 0.964), ("max_logit", 0.9447)):
-        assert paper.comparable_average(*CIFAR10, method, sorted(SIX))["auroc"] == auroc
+        assert paper.comparable_average(*CIFAR10, method, sorted(SIX)).numbers["auroc"] == auroc
     with_more = paper.comparable_average(*CIFAR10, "ctm", [*sorted(SIX), "cifar100"])
-    assert (with_more["sets"], with_more["auroc"]) == (sorted(SIX), 0.964)
+    assert (with_more.sets, with_more.numbers["auroc"]) == (tuple(sorted(SIX)), 0.964)
+    assert with_more.to_dict() == {"sets": sorted(SIX), "fpr": 0.1823, "auroc": 0.964}
 
 
 @pytest.mark.parametrize(

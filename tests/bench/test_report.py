@@ -31,7 +31,8 @@ from typica.bench import (
     write_gallery,
     write_report,
 )
-from typica.bench.report._payload import EXACT_UP_TO
+from typica.bench._analysis_record import Analysis
+from typica.bench.report._page_data import EXACT_UP_TO
 from typica.errors import FormatError, InputError
 from typica.progress import watched_by
 
@@ -317,6 +318,20 @@ def test_the_analysis_has_its_tables(folder, tmp_path):
     assert len(page.all("caption")) == len(page.all("table"))
 
 
+def test_the_heat_map_offers_the_metrics_that_have_numbers(folder, tmp_path):
+    def offered(result: Path) -> list[str]:
+        page_of(result, tmp_path)
+        text = (tmp_path / "report.html").read_text()
+        return re.findall(r'name="metric" value="\w+"[^>]*><span>(.*?)</span>', text)
+
+    assert offered(folder) == ["AUROC", "FPR95"]
+    results = json.loads((folder / "result.json").read_text())["results"]
+    for row in results.values():
+        for measured in (row["average"], *row["ood"].values()):
+            del measured["fpr"]
+    assert offered(copy(folder, tmp_path / "r", results=results)) == ["AUROC"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -360,7 +375,15 @@ def changed(document: Any, path: str, value: Any) -> Any:
         ("curves/variation/x", "x", "has a chart without numbers"),
         ("curves", {}, "not what `--experiment analysis` writes (KeyError"),
         ("motivation/auroc/norm/photos", "x", "has 'x' in place of a number"),
+        ("motivation/caught_by", 3, "not what `--experiment analysis` writes (AttributeError"),
+        ("motivation/caught_by/photos/auroc", "x", "has 'x' in place of a number"),
+        ("steps/sizes", "x", "has a chart without numbers"),
+        ("steps/at_means/before", "x", "has 'x' in place of a number"),
+        ("steps/at_means/after", [0.5], "has 1 numbers in place of 10"),
+        ("steps/auroc/variation/photos", [0.5], "has 1 numbers in place of 10"),
         ("histograms/norm/counts/test", [1], "has 1 numbers in place of 60"),
+        ("histograms/norm/counts/test", [0.5] * 60, "has 0.5 in place of a count"),
+        ("histograms/norm/mean", 3, "not what `--experiment analysis` writes (AttributeError"),
     ],
 )  # fmt: skip
 def test_an_analysis_with_other_things_in_place_of_numbers_is_named(
@@ -371,6 +394,17 @@ def test_an_analysis_with_other_things_in_place_of_numbers_is_named(
     (copied / "analysis.json").write_text(json.dumps(changed(document, path, value)))
     with pytest.raises(FormatError, match=re.escape(f"analysis.json: {message}")):
         write_report(copied, tmp_path / "report.html")
+
+
+def test_an_analysis_is_read_as_it_was_written_whatever_stands_beside(folder):
+    document = json.loads((folder / "analysis.json").read_text())
+    more = document
+    for path in ("steps", "steps/at_means", "motivation/caught_by/photos", "histograms/norm"):
+        more = changed(more, f"{path}/of_a_later_version", 1)
+    assert more != document
+    assert Analysis.from_dict(more).to_dict() == Analysis.from_dict(document).to_dict()
+    written = Analysis.from_dict(document).to_dict()
+    assert json.dumps(written) == json.dumps({name: document[name] for name in written})
 
 
 @pytest.mark.parametrize(

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.browser import chromium_in, luminance, needs_browser, wide
 from helpers.reports import copy, write_experiments, write_folder
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from typica.bench import write_report
+from typica.bench import tables_of, write_report
 from typica.metrics import evaluate
 
-BROWSER, DRIVER = (
-    shutil.which("chromium") or shutil.which("google-chrome"),
-    shutil.which("chromedriver"),
-)
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --window-size=1200,900"
-)
-
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed"
-)
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    try:
+    with chromium_in(tmp_path_factory.mktemp("chromium")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture
@@ -234,6 +216,38 @@ def test_sorting_by_click_and_by_keyboard(page):
     assert [header.get_attribute("aria-sort") for header in headers][:2] == ["ascending", "none"]
 
 
+def test_sections_are_sorted_each_by_itself(chromium, folder, tmp_path, monkeypatch):
+    """The terminal's table of details, which has a section for every OOD set, on the page."""
+
+    def detail_table(record):
+        (table,) = tables_of(replace(record, experiment="detail"))
+        return table
+
+    monkeypatch.setattr("typica.bench.report._build.detail_table", detail_table)
+    show(chromium, folder, tmp_path)
+
+    def sections() -> list[list[str]]:
+        bodies = chromium.find_elements(By.CSS_SELECTOR, "#table-detail tbody")
+        script = "return [...arguments[0].rows].map((row) => row.children[0].textContent)"
+        return [chromium.execute_script(script, body) for body in bodies]
+
+    before = sections()
+    assert [heading.partition(" ")[0] for heading, *_ in before][:2] == ["inverted", "photos"]
+    name, *_ = chromium.find_elements(By.CSS_SELECTOR, "#table-detail thead button")
+    name.send_keys(Keys.ENTER)
+    assert sections() == [[heading, *sorted(rows)] for heading, *rows in before]
+    with wide(chromium, 400):
+        box = chromium.find_element(By.CSS_SELECTOR, "#detail .scroll")
+        chromium.execute_script("arguments[0].scrollLeft = 150", box)
+        place = chromium.find_element(By.CSS_SELECTOR, "#detail .section span").rect
+        assert box.rect["x"] <= place["x"] and place["x"] + place["width"] <= 400
+        first = chromium.find_element(By.CSS_SELECTOR, "#detail thead th")
+        seen = "const { x, y } = arguments[0].getBoundingClientRect(); "
+        seen += "return document.elementFromPoint(x + 20, y + 15).closest('th') === arguments[0]"
+        chromium.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", box)
+        assert chromium.execute_script(seen, first)
+
+
 def test_every_red_number_leads_to_why(page):
     colour = "return getComputedStyle(arguments[0]).color"
     red = [
@@ -307,19 +321,12 @@ def test_depths_are_drawn_with_the_names_of_layers(page):
 
 
 def test_a_caption_is_read_whole_on_a_phone(page):
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True},
-    )
-    try:
-        page.refresh()
+    with wide(page, 360):
         cut = (
             "return [...document.querySelectorAll('.scroll caption span')].filter(e => "
             "e.offsetParent && e.getBoundingClientRect().right > e.closest('.scroll').getBoundingClientRect().right).length"
         )
         assert page.execute_script(cut) == 0
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_heat_map_switches_by_keyboard(page):
@@ -331,29 +338,11 @@ def test_heat_map_switches_by_keyboard(page):
 
 @pytest.mark.parametrize("width", [360, 800])
 def test_no_horizontal_scroll(page, width):
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True},
-    )
-    try:
-        page.refresh()
+    with wide(page, width):
         assert page.execute_script("return [innerWidth, document.documentElement.scrollWidth]") == [
             width,
             width,
         ]
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def luminance(page: webdriver.Chrome, selector: str, what: str) -> float:
-    colour = page.execute_script(
-        f"return getComputedStyle(document.querySelector('{selector}')).{what}"
-    )
-    parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

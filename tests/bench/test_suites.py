@@ -12,13 +12,14 @@ from helpers.data import Data
 from helpers.shell import run
 from helpers.watcher import Watcher
 
-from typica import CTM
+from typica import CTM, KNN
 from typica.bench import (
     PAPER,
     FeatureSuite,
     Suite,
     Workbench,
     builtin_features,
+    digits,
     init_text,
     list_suites,
     load_suite,
@@ -29,7 +30,7 @@ from typica.bench import (
     suite_text,
     tables_of,
 )
-from typica.detectors import Detector
+from typica.detectors import Detector, Ensemble
 from typica.errors import FormatError, InputError
 from typica.metrics import evaluate
 from typica.nets import zoo
@@ -99,7 +100,7 @@ def test_the_shipped_suites_are_whole():
         suite = load_suite(name)
         assert suite.name == name and suite.title and "ctm" in suite.methods
         if suite.builtin is None:
-            assert suite.model in zoo.names()
+            assert suite.model in zoo.list_architectures()
             assert suite.transform == {"exif": False}
             assert suite.train.split == "train" and suite.test.split in ("test", "val")
             assert suite.methods["odin"]["T"] == 1000
@@ -222,6 +223,8 @@ id_set = "CIFAR-10"
         (GOOD.replace("[methods.ctm]", ""), r"1 problem; fix the file:\n  methods: missing"),
         (GOOD.replace("[ood]\nfar = { path = \"far\" }", "ood = 3"), r"id\.ood: unknown key"),
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
+        (GOOD + "[methods.ensemble]\nmembers = ['ctn']", r"methods\.ensemble: detector 'ctn' is unknown; choose one of cadref"),
+        (GOOD + "[methods.ensemble]\nmembers = [3]", r"methods\.ensemble: members\[0\] is a int; pass names of detectors"),
         (GOOD + "[methods.cw]\nk = 3", r"methods\.cw\.k: unknown parameter; it has none$"),
         (GOOD + "[methods.odin]\nstd = 0", r"methods\.odin: std=0 cannot divide a step; pass 1, three numbers, or 'transform'"),
         (GOOD + "[methods.odin]\nstd = [1, 2]", r"methods\.odin: std=\[1, 2\] cannot divide a step"),
@@ -241,6 +244,15 @@ id_set = "CIFAR-10"
 def test_files_that_are_no_suite(suite, text, message):
     with pytest.raises(InputError, match=message):
         load_suite(suite(text))
+
+
+def test_an_ensemble_names_its_members(suite):
+    described = load_suite(suite(GOOD + "[methods.ensemble]\nmembers = ['ctm', 'knn']"))
+    sets = digits.load()
+    scored = Workbench(sets).scored(named_methods(described, "ensemble"))["ensemble"]
+    assert scored.params["members"] == ["ctm", "knn"]
+    own = Ensemble([CTM(), KNN()]).fit(sets.train, sets.train_labels)
+    np.testing.assert_array_equal(scored.scores.test, own.score_samples(sets.test))
 
 
 def test_an_unknown_name_lists_the_known(tmp_path):
@@ -543,10 +555,3 @@ def test_the_printed_row_of_mahalanobis_stands_beside_both_of_ours(data, tmp_pat
         assert "mahalanobis" in printed and ("mahalanobis_layers" in printed) == both
         if both:
             assert printed["mahalanobis_layers"] == printed["mahalanobis"]
-
-
-def test_the_old_name_of_a_workbench():
-    import typica.bench
-
-    with pytest.warns(DeprecationWarning, match="Engine is called Workbench now"):
-        assert typica.bench.Engine is Workbench

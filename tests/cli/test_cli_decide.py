@@ -205,7 +205,7 @@ def test_monitor_raises_an_alarm_and_its_state_goes_on(folder, data: Data, capsy
     once = typica.Monitor(typica.load("ctm.safetensors"), alpha="0.01")
     once.update(known[:60])
     once.update(strange)
-    assert typica.load("state.safetensors").report() == once.report()
+    assert typica.load("state.safetensors").to_dict() == once.to_dict()
 
 
 def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):

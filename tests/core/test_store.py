@@ -190,12 +190,12 @@ def test_origins_of_both_formats():
 @pytest.mark.parametrize("path", golden("monitor*"), ids=lambda path: path.name)
 def test_golden_monitors_go_on_as_they_did(path):
     monitor, wanted = opened(path)
-    assert monitor.report() == wanted["before"]
+    assert monitor.to_dict() == wanted["before"]
     if "more" in wanted:
         monitor.observe(np.array(wanted["more"]))
     else:
         monitor.update(np.arange(30.0) / -10)
-    found, after = monitor.report(), wanted["after"]
+    found, after = monitor.to_dict(), wanted["after"]
     for key in ("wealth", "largest_wealth"):
         assert found.pop(key) == pytest.approx(after.pop(key), rel=1e-9)
     assert found == after

@@ -249,6 +249,11 @@ def test_bad_settings():
         ({"std": [1, 1, "x"]}, "std='x' is not a number; pass one number, or one per channel"),
         ({"std": [[1, 1, 1]]}, r"std=\[1, 1, 1\] is not a number"),
         ({"mean": 10**400}, "is not a number; pass one number"),
+        ({"mean": b"abc"}, "mean=b'abc' is not a number; pass one number"),
+        ({"mean": np.array("x")}, r"mean=array\('x', .*\) is not a number; pass one number"),
+        ({"std": np.array(None)}, "std=array.* is not a number; pass one number"),
+        ({"mode": np.array(["RGB", "L"])}, "mode array.* is unknown; choose one of RGB"),
+        ({"interpolation": np.array(["a", "b"])}, "interpolation array.* is unknown"),
         ({"scale": "x"}, r"scale='x' is not a number; pass a number\."),
         ({"scale": None}, r"scale=None is not a number; pass a number\."),
         ({"mode": ["RGB"]}, r"mode \['RGB'\] is unknown; choose one of RGB"),
@@ -275,6 +280,10 @@ def test_settings_of_numpy_are_those_of_python():
     given = Preprocessing(size, np.int64(8), mean=np.float32(0.5), std=std, scale=np.int8(2))
     assert given == plain and given.fingerprint() == plain.fingerprint()
     assert Preprocessing(np.int64(8)) == Preprocessing(8)
+    no_axes = Preprocessing(8, mean=np.array(0.5), std=np.array(0.25), scale=np.array(2))
+    assert no_axes == Preprocessing(8, mean=0.5, std=0.25, scale=2)
+    turned = Preprocessing(8, exif=np.True_)
+    assert turned == Preprocessing(8) and json.dumps(turned.to_dict())
     assert Preprocessing.from_dict({"resize": np.int64(8)}) == Preprocessing(8, 8)
 
 

@@ -189,7 +189,7 @@ def test_alarm_is_where_the_wealth_first_reaches_the_limit():
     assert whole.changed_at == single.changed_at
     assert whole.wealth == pytest.approx(single.wealth, rel=1e-9)
     assert whole.largest_wealth == pytest.approx(single.largest_wealth, rel=1e-9)
-    assert whole.report()["rejected"] == single.report()["rejected"]
+    assert whole.to_dict()["rejected"] == single.to_dict()["rejected"]
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,16 @@ def test_rates_are_over_the_window_and_by_class(data: Data):
     }
 
 
+def test_the_old_name_of_to_dict():
+    monitor = Monitor(np.arange(99.0))
+    with pytest.warns(DeprecationWarning, match=r"Monitor\.report is called to_dict now"):
+        assert monitor.report() == monitor.to_dict()
+
+
 def test_report_and_prometheus():
     monitor = Monitor(np.arange(99.0), window=4)
     monitor.update([-1.0, 50.0, 50.0, 50.0], predicted=['a"b\\c\nd', "x", "x", "x"])
-    report = monitor.report()
+    report = monitor.to_dict()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     assert (
         report["inputs"] == 4 and report["alarm"] is False and report["rejected"]["rejected"] == 1
@@ -372,7 +378,7 @@ def test_a_restart_goes_on_bit_for_bit(data: Data, tmp_path, source, before):
         assert monitor.update(scores[part], classes[part]) == loaded.update(
             scores[part], classes[part]
         )
-        assert monitor.report() == loaded.report()
+        assert monitor.to_dict() == loaded.to_dict()
         assert monitor.prometheus() == loaded.prometheus()
     first, second = tmp_path / "first", tmp_path / "second"
     monitor.save(first)

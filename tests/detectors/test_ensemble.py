@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import typica
-from typica import CTM, CW, MSP
+from typica import CTM, CW, KNN, MSP
 from typica.arrays import to_numpy
 from typica.detectors._ranks import Ranks
 from typica.detectors.ensemble import Ensemble
@@ -330,6 +330,19 @@ def test_parameters_of_members_are_reached_by_name(data: Data):
     assert clone(ensemble).members[3].correct_only
 
 
+def test_members_may_be_named(data: Data, tmp_path):
+    named = Ensemble(["ctm", "Mahalanobis", KNN(k=7)]).fit(data.train, data.labels)
+    same = Ensemble([CTM(), Mahalanobis(), KNN(k=7)]).fit(data.train, data.labels)
+    np.testing.assert_array_equal(named.score_samples(data.ood), same.score_samples(data.ood))
+    assert str(clone(named).members) == "['ctm', 'Mahalanobis', KNN(k=7)]"
+    named.save(tmp_path / "named.safetensors")
+    again = typica.load(tmp_path / "named.safetensors")
+    np.testing.assert_array_equal(again.score_samples(data.ood), same.score_samples(data.ood))
+    changed = Ensemble(["ctm", "knn"]).set_params(knn__k=3)
+    assert str(changed.members) == "[CTM(), KNN(k=3)]"
+    assert set(Ensemble(["ctn", "ctm"]).get_params()) >= {"ctm", "ctm__head"}
+
+
 def test_the_note_tells_the_ranks(data: Data):
     ensemble = Ensemble(members(data)).fit(data.train, data.labels).calibrate(data.held_out)
     answer = ensemble.explain(data.ood[:1])[0]
@@ -343,17 +356,18 @@ def test_the_note_tells_the_ranks(data: Data):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ([], r"Ensemble.fit: members=\[\] is not a list of detectors; pass at least one, or None"),
+        ([], r"Ensemble.fit: members=\[\] is not a list of detectors; pass at least one, e\.g\."),
+        ("ctm", r"Ensemble.fit: members='ctm' is not a list of detectors"),
         (3, r"Ensemble.fit: members=3 is not a list of detectors"),
         (
             [CTM(), StandardScaler()],
-            r"Ensemble.fit: members\[1\] is a StandardScaler; pass detectors",
+            r"Ensemble.fit: members\[1\] is a StandardScaler; pass names of detectors",
         ),
         (
             [make_pipeline(CTM(), StandardScaler())],
             r"Ensemble.fit: members\[0\] is a StandardScaler",
         ),
-        (["ctm"], r"Ensemble.fit: members\[0\] is a str"),
+        (["ctn"], r"Ensemble.fit: detector 'ctn' is unknown; choose one of"),
         ([CTM], r"Ensemble.fit: members\[0\] is a type|Ensemble.fit: members\[0\] is a ABCMeta"),
         ([CW()], r"Ensemble.fit: member cw: no head; pass head=typica.Head"),
     ],

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from helpers.browser import chromium_in, needs_browser
 from helpers.data import make_data
 from helpers.export import calibrated, rows_of
 from selenium import webdriver
@@ -25,12 +26,6 @@ from typica.export import to_onnx
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / ".web" / "node_modules" / "onnxruntime-web" / "dist"
 FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 PAGE = """<!doctype html><script type="module">
 import { judge } from "./judge.mjs";
 import * as ort from "./ort.wasm.min.mjs";
@@ -42,9 +37,7 @@ try {
 </script>"""
 
 pytestmark = [
-    pytest.mark.skipif(
-        not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed"
-    ),
+    needs_browser,
     pytest.mark.skipif(
         not RUNTIME.is_dir(), reason="onnxruntime-web is not installed (make web, which needs npm)"
     ),
@@ -73,15 +66,8 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    try:
+    with chromium_in(tmp_path_factory.mktemp("chromium")) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def test_the_lines_of_the_page_give_what_python_gives(tmp_path, address, chromium):

@@ -91,7 +91,7 @@ def use_detector(path: Path) -> None:
         repr(final)
     elif hasattr(found, "update"):
         found.update(np.array([0.5, 0.25]))
-        found.report()
+        found.to_dict()
 
 
 def use_bank(path: Path) -> None:

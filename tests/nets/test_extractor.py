@@ -641,7 +641,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_torch_is_loaded_when_it_is_needed_and_named_when_it_is_missing():
     loaded = python(
-        "import sys, typica, typica.nets; typica.nets.zoo.names(); print('torch' in sys.modules)"
+        "import sys, typica, typica.nets; typica.nets.zoo.list_architectures(); print('torch' in sys.modules)"
     )
     assert loaded.stdout.strip() == "False", loaded.stderr
     missing = python(

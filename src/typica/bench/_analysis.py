@@ -22,6 +22,7 @@ from scipy.stats import spearmanr
 from typica.bench._analysis_record import (
     Analysis,
     AtMean,
+    CaughtBy,
     Histogram,
     KernelForm,
     Motivation,
@@ -31,7 +32,6 @@ from typica.bench._feature_suite import FeatureSuite
 from typica.bench._influence import FORMS, Floats, kernel
 from typica.bench._toy_experiment import toy_experiment
 from typica.bench._workbench import Workbench
-from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head
 from typica.linalg import softmax
@@ -49,8 +49,8 @@ def analyse(workbench: Workbench) -> Analysis:
         raise InputError("analysis: needs a head; give head.weight.npy and head.bias.npy.")
     ctm = workbench.detector("ctm")
     means = class_means(ctm, head)
+    quantities = _quantities(sets, _cosines(workbench), head)
     steps, curves = toy_experiment(sets, means, head)
-    quantities = _quantities(sets, ctm, head)
     return Analysis(
         kernel=kernel_analysis(sets, means, head),
         one_hot=one_hotness(means, head),
@@ -120,12 +120,22 @@ def one_hotness(means: Floats, head: Head) -> OneHot:
     return OneHot(summary, predicted, classes)
 
 
-def _quantities(sets: FeatureSuite, ctm: Detector, head: Head) -> dict[str, dict[str, Floats]]:
+def _cosines(workbench: Workbench) -> dict[str, Floats]:
+    """Return the cosine of every input to the nearest class mean, by set: the scores of CTM."""
+    found = workbench.scored({"ctm": {}})["ctm"]
+    if found.scores is None:
+        raise InputError(f"analysis: {found.skipped}")
+    by_set = {"test": found.scores.test, **found.scores.ood}
+    return {name: np.asarray(scores, dtype=np.float64) for name, scores in by_set.items()}
+
+
+def _quantities(
+    sets: FeatureSuite, cosines: dict[str, Floats], head: Head
+) -> dict[str, dict[str, Floats]]:
     """Return norm, cosine and largest logit of every input, by set."""
-    quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": {}, "logit": {}}
+    quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": cosines, "logit": {}}
     for name, Z in sets.tests.items():
         quantities["norm"][name] = np.linalg.norm(Z.astype(np.float64), axis=1)
-        quantities["cosine"][name] = np.asarray(ctm.score_samples(Z), dtype=np.float64)
         quantities["logit"][name] = head.logits(Z).max(axis=1).astype(np.float64)
     return quantities
 
@@ -137,7 +147,7 @@ def motivation(quantities: Mapping[str, Mapping[str, Floats]], names: Sequence[s
     for name in names:
         of_set = {quantity: by_set[name] for quantity, by_set in aurocs.items()}
         by = max(of_set, key=of_set.__getitem__)
-        caught[name] = {"by": by, "auroc": of_set[by]}
+        caught[name] = CaughtBy(by, of_set[by])
     return Motivation(aurocs, caught)
 
 
@@ -161,10 +171,12 @@ def _joined(values: Mapping[str, Floats]) -> Floats:
 def _distribution(values: Mapping[str, Floats]) -> Histogram:
     """Return counts over common bins, and mean, deviation and quantiles, by set."""
     edges = np.histogram_bin_edges(_joined(values), bins=BINS)
-    found = Histogram(edges.tolist(), {}, {}, {}, {"at": list(QUANTILES)})
-    for name, of_set in values.items():
-        found.counts[name] = np.histogram(of_set, bins=edges)[0].tolist()
-        found.mean[name] = float(of_set.mean())
-        found.std[name] = float(of_set.std())
-        found.quantiles[name] = np.quantile(of_set, QUANTILES).tolist()
-    return found
+    sets = values.items()
+    quantiles = {name: np.quantile(of_set, QUANTILES).tolist() for name, of_set in sets}
+    return Histogram(
+        edges.tolist(),
+        counts={name: np.histogram(of_set, bins=edges)[0].tolist() for name, of_set in sets},
+        mean={name: float(of_set.mean()) for name, of_set in sets},
+        std={name: float(of_set.std()) for name, of_set in sets},
+        quantiles={"at": list(QUANTILES), **quantiles},
+    )

@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from typica.as_json import finite_number
+from typica.bench._measures import count_of
 from typica.errors import FormatError
 
 SHOWN_CURVES: Final = ("variation", "uncertainty")  # which have tables
 BySet = Mapping[str, float]
+LinesBySet = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,33 @@ class OneHot:
 
 
 @dataclass(frozen=True)
+class CertaintyAtMeans:
+    """The mean KL(u || p) at the class means: before any step on the weights, and after each."""
+
+    before: float
+    after: Sequence[float]
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], steps: int) -> CertaintyAtMeans:
+        """Read what `asdict` gave; steps: how many there are."""
+        return cls(_number(document["before"]), _numbers(document["after"], steps))
+
+
+@dataclass(frozen=True)
 class Steps:
     """Steps on the weights: their sizes, KL(u || p) at the means, AUROC of what moves by set."""
 
     sizes: Sequence[float]
-    at_means: Mapping[str, Any]
-    auroc: Mapping[str, Mapping[str, Sequence[float]]]
+    at_means: CertaintyAtMeans
+    auroc: Mapping[str, LinesBySet]
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Steps:
+        """Read what `asdict` gave."""
+        sizes = _numbers(document["sizes"])
+        steps = len(sizes)
+        auroc = {move: _lines_by_set(lines, steps) for move, lines in document["auroc"].items()}
+        return cls(sizes, CertaintyAtMeans.from_dict(document["at_means"], steps), auroc)
 
 
 @dataclass(frozen=True)
@@ -124,7 +147,7 @@ class Curve:
     """Lines over common places: y by set."""
 
     x: Sequence[float]
-    y: Mapping[str, Sequence[float]]
+    y: LinesBySet
     x_label: str = ""
     y_label: str = ""
 
@@ -132,8 +155,21 @@ class Curve:
     def from_dict(cls, document: Mapping[str, Any]) -> Curve:
         """Read what `asdict` gave."""
         x = _numbers(document["x"])
-        y = {name: _numbers(line, len(x)) for name, line in document["y"].items()}
+        y = _lines_by_set(document["y"], len(x))
         return cls(x, y, str(document.get("x_label", "")), str(document.get("y_label", "")))
+
+
+@dataclass(frozen=True)
+class CaughtBy:
+    """Which of norm, cosine and logit alone catches an OOD set best, and its AUROC."""
+
+    by: str
+    auroc: float
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> CaughtBy:
+        """Read what `asdict` gave."""
+        return cls(str(document["by"]), _number(document["auroc"]))
 
 
 @dataclass(frozen=True)
@@ -141,32 +177,41 @@ class Motivation:
     """The AUROC of norm, cosine and logit alone by set, and which of them catches a set best."""
 
     auroc: Mapping[str, BySet]
-    caught_by: Mapping[str, Mapping[str, Any]]
+    caught_by: Mapping[str, CaughtBy]
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Motivation:
         """Read what `asdict` gave."""
         auroc = {quantity: _by_set(by_set) for quantity, by_set in document["auroc"].items()}
-        return cls(auroc, document["caught_by"])
+        caught = document["caught_by"].items()
+        return cls(auroc, {name: CaughtBy.from_dict(entry) for name, entry in caught})
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts over common bins, and mean, deviation and quantiles, by set."""
+    """Counts over common bins, and mean, deviation and quantiles, by set.
+
+    quantiles: "at" holds where they are taken.
+    """
 
     edges: Sequence[float]
-    counts: dict[str, Sequence[int]]
-    mean: dict[str, float]
-    std: dict[str, float]
-    quantiles: dict[str, Sequence[float]]
+    counts: Mapping[str, Sequence[int]]
+    mean: BySet
+    std: BySet
+    quantiles: LinesBySet
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Histogram:
         """Read what `asdict` gave."""
         edges = _numbers(document["edges"])
-        for counts in document["counts"].values():
-            _numbers(counts, len(edges) - 1)
-        return cls(**document)
+        bins = len(edges) - 1
+        return cls(
+            edges,
+            counts={name: _counts(found, bins) for name, found in document["counts"].items()},
+            mean=_by_set(document["mean"]),
+            std=_by_set(document["std"]),
+            quantiles=_lines_by_set(document["quantiles"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -203,7 +248,7 @@ class Analysis:
         found = cls(
             kernel={form: KernelForm.from_dict(entry) for form, entry in parts["kernel"]},
             one_hot=OneHot.from_dict(document["one_hot"]),
-            steps=Steps(**document["steps"]),
+            steps=Steps.from_dict(document["steps"]),
             curves={name: Curve.from_dict(entry) for name, entry in parts["curves"]},
             motivation=Motivation.from_dict(document["motivation"]),
             histograms={name: Histogram.from_dict(entry) for name, entry in parts["histograms"]},
@@ -253,6 +298,20 @@ def _numbers(values: Any, count: int | None = None) -> list[float]:
     return [_number(value) for value in values]
 
 
+def _counts(values: Any, bins: int) -> list[int]:
+    """Return the counts of a histogram; raise if there are not as many as bins."""
+    _numbers(values, bins)
+    for value in values:
+        if count_of(value) is None:
+            raise FormatError(f"has {value!r} in place of a count; run the benchmark again.")
+    return list(values)
+
+
 def _by_set(document: Mapping[str, Any]) -> BySet:
     """Return the numbers of an analysis by set."""
     return {name: _number(value) for name, value in document.items()}
+
+
+def _lines_by_set(document: Mapping[str, Any], count: int | None = None) -> LinesBySet:
+    """Return rows of numbers of an analysis by set; raise if one has not `count`."""
+    return {name: _numbers(line, count) for name, line in document.items()}

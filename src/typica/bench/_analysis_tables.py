@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typica.bench._analysis_record import SHOWN_CURVES, Analysis
 from typica.bench._table import Table
+from typica.metrics import METRICS
 
+AUROC = METRICS["auroc"]
 MOST_CLASSES = 10  # of which the prediction at the mean is shown: the least certain first
 
 
@@ -14,7 +16,7 @@ def tables(analysis: Analysis) -> list[Table]:
 
 
 def _kernel(analysis: Analysis) -> Table:
-    title = "(a) Influence kernel of inputs and the mean of their predicted class: AUROC ↑"
+    title = f"(a) Influence kernel of inputs and the mean of their predicted class: {AUROC.label()}"
     forms = analysis.kernel.values()
     table = Table("form", [form.replace("_", "-") for form in analysis.kernel], title)
     for name in analysis.sets:
@@ -62,9 +64,9 @@ def _curves(analysis: Analysis) -> list[Table]:
 
 def _motivation(analysis: Analysis) -> Table:
     found = analysis.motivation
-    title = "(d) AUROC ↑ of norm, cosine and largest logit alone, the best in bold"
+    title = f"(d) {AUROC.label()} of norm, cosine and largest logit alone, the best in bold"
     table = Table("alone", found.auroc, title)
     for name in analysis.sets:
         table.add(name, [by_set[name] for by_set in found.auroc.values()])
-        table.mark_best("higher")
+        table.mark_best(AUROC.better)
     return table

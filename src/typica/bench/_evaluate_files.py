@@ -16,9 +16,9 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
-from typica.bench._fit_files import bank_of, check_head, say_if_one_class
+from typica.bench._fit_files import check_head, open_inputs, say_if_one_class
 from typica.bench._method_names import detectors_for, named_detectors
-from typica.checks import Parameter, is_whole
+from typica.checks import sklearn_seed
 from typica.data import (
     FeatureFile,
     Images,
@@ -41,11 +41,6 @@ from typica.progress import work
 from typica.written_numbers import Level
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
-SEED = Parameter(
-    lambda seed: is_whole(seed) and 0 <= seed < 2**32,
-    "an integer from 0 to 2**32 - 1",
-    "{given} cannot seed the split; pass an integer from 0 to 2**32 - 1.",
-)
 
 
 @border
@@ -188,27 +183,24 @@ def choose_files(
     seed
         Seeds the split, the corruptions and the resampling.
     """
-    SEED.check("seed", seed)
+    sklearn_seed().check(argument("seed"), seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
-    to_change = _held_out_images(bank, held_out) if images is None else images
-    opened = open_features(
-        bank_of(bank, split=split, transform=transform, classes=classes, **network)
-    )
-    apart = None
+    inputs = open_inputs(bank, split=split, transform=transform, classes=classes, **network)
+    opened, held = inputs.features, inputs
     if held_out is not None:
-        apart = open_features(bank_of(held_out, opened.origin, classes=classes, **network))
+        held = open_inputs(held_out, opened.origin, classes=classes, **network)
     every = _labelled(opened, labels)
     own = _own_head(head, opened, every)
     detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
-    if apart is None:
+    if held_out is None:
         parts = _split(opened, every, seed)
     else:
-        parts = _with_held_out(opened, every, apart, labels)
-    near = {}
-    if to_change is not None:
-        # What is held out is taken whole, in the bank and here.
-        whole = images is None and held_out is not None
-        near = _near(parts, to_change, None if whole else split, seed=seed, **network)
+        parts = _with_held_out(opened, every, held.features, labels)
+    if images is None:
+        to_change = None if inputs.images is None else held.images
+    else:
+        to_change = images if isinstance(images, Images) else open_images(images, split=split)
+    near = {} if to_change is None else _near(parts, to_change, seed=seed, **network)
     return leave_classes_out(
         detectors,
         parts.train.features,
@@ -218,13 +210,6 @@ def choose_files(
         near=near,
         seed=seed,
     )
-
-
-def _held_out_images(bank: str | Path, held_out: str | Path | None) -> str | Path | None:
-    """Return the images that are held out, if the data of `typica choose` are images themselves."""
-    if not holds_images(bank):
-        return None
-    return bank if held_out is None else held_out
 
 
 class _LabelledRows(NamedTuple):
@@ -304,11 +289,8 @@ def _too_few(label: Any, rows: int) -> InputError:
     )
 
 
-def _near(
-    parts: _Parts, images: str | Path | Images, split: str | None, **options: Any
-) -> dict[str, NDArray[np.float32]]:
+def _near(parts: _Parts, images: Images, **options: Any) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed versions of the images that are held out."""
-    shown = images if isinstance(images, Images) else open_images(images, split=split)
     from typica.bench._changed_images import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
     bank = parts.file.bank
@@ -318,7 +300,7 @@ def _near(
             "pass one, because its network is needed."
         )
     with work("corrupting and mixing", None, unit="images/s"):
-        return near_features(bank, shown, parts.rows, **options)
+        return near_features(bank, images, parts.rows, **options)
 
 
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:

@@ -14,7 +14,7 @@ from typica.bench import published
 from typica.bench._analysis import analyse
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
-from typica.bench._printed import Common, Printed
+from typica.bench._printed import Printed
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import ACCURACY, Record, Row, Stated
 from typica.bench._runs import Scores
@@ -86,7 +86,10 @@ def run_experiment(
     full = full or suite.protocol.full
     scored = _scored(experiment, suite, methods, workbench)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
-    rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
+    rows = {}
+    for row, scores in found.items():
+        measured = _row(row, scores, suite, sets, full)
+        rows[row] = replace(measured, params=scored[row].params)
     if experiment not in _OF_OTHER_ROWS:
         rows = _with_mistakes(rows, found, sets)
     record = replace(
@@ -217,13 +220,10 @@ def _without_held_out(scored: MethodScores) -> MethodScores:
     return replace(scored, scores=scored.scores._replace(calibration=None))
 
 
-def _row(row: str, found: MethodScores, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
-    if found.scores is None:
-        raise InputError(f"{row}: {found.skipped}")
-    scores = found.scores
+def _row(row: str, scores: Scores, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
     strange = {name: scores.ood[name] for name in sets.ood}
     measured = measure(row, scores.test, strange, suite.protocol, full=full)
-    made = Row(measured.on_sets(), measured.average(), params=found.params)
+    made = Row(measured.on_sets(), measured.average())
     if not sets.near or not sets.far:
         return made
     near, far = _average_of(measured, sets, sets.near), _average_of(measured, sets, sets.far)
@@ -265,7 +265,7 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, P
     model, id_set, by = suite.published.model, suite.published.id_set, suite.published.by
     if experiment in ("layers", "ablation"):
         averages = published.layers if experiment == "layers" else published.ablation
-        common = Common.from_dict(published.common_sets(id_set, sets.ood))
+        common = published.common_sets(id_set, sets.ood)
         printed = averages(model, id_set)
         return {row: Printed(average=numbers, means=(common,)) for row, numbers in printed.items()}
     found = {}
@@ -276,6 +276,6 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, P
         found[method] = Printed(
             sets={name: numbers for name, numbers in by_set.items() if name not in means},
             average=by_set.get(published.AVERAGE, {}),
-            means=tuple(map(Common.from_dict, comparable)),
+            means=tuple(comparable),
         )
     return found

@@ -15,6 +15,7 @@ from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
     Features,
+    Images,
     are_images,
     find_head,
     holds_images,
@@ -106,26 +107,43 @@ def fit_files(
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, held, on=on))
     if holds_images(features):
-        features = bank_of(features, classes=classes, **network)
+        opened = open_inputs(features, classes=classes, **network).features
     else:
         held_images = bool(calibrate) and are_images(list(calibrate))
         check_no_network({"classes": classes}, f"{features} holds none")
         check_no_network({} if held_images else network, f"{features} holds none")
-    opened = open_features(features)
+        opened = open_features(features)
     made = _make(name, read, head, opened)
-    reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
+    reader = InputReader(opened.origin, reads_logits(made), whose=str(opened.path), **network)
     n = _fit_and_calibrate(made, opened, labels, held_out, reader=reader, head=head)
     return Fitted(made, n)
 
 
-def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
-    """Return a path of features unchanged, and for a path of images the bank made of them."""
-    if not holds_images(path):
-        return Path(path)
-    # Needs torch, which is an extra.
-    from typica.bench._image_banks import banked  # noqa: PLC0415
+class OpenedInputs(NamedTuple):
+    """Features, opened; with the images that they were made of, if those were given."""
 
-    return banked(Path(path), origin, **network)
+    features: FeatureFile
+    images: Images | None = None
+
+
+def open_inputs(path: str | Path, origin: Origin | None = None, **network: Any) -> OpenedInputs:
+    """Open features, or images and the bank made of them.
+
+    Parameters
+    ----------
+    path
+        Features, or images.
+    origin, network
+        As `banked` of `_image_banks` takes them.
+    """
+    if holds_images(path):
+        # Needs torch, which is an extra.
+        from typica.bench._image_banks import banked  # noqa: PLC0415
+
+        made = banked(Path(path), origin, **network)
+        if made is not None:
+            return OpenedInputs(FeatureFile(made.bank.path, made.bank), made.images)
+    return OpenedInputs(open_features(path))
 
 
 def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:

@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from typica.data import holds_images, in_order, open_images
+from typica.bank import Bank
+from typica.data import Images, in_order, open_images
 from typica.errors import InputError, about, argument
 from typica.files import home
 from typica.nets import Settings, extract, reopen
@@ -20,6 +21,13 @@ def digest_of(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
+class Banked(NamedTuple):
+    """Images, their labels in the order of the network's classes, and the bank made of them."""
+
+    images: Images
+    bank: Bank
+
+
 def banked(
     path: Path,
     origin: Origin | None = None,
@@ -28,13 +36,15 @@ def banked(
     classes: Any = None,
     settings: Settings | None = None,
     **network: Any,
-) -> Path:
-    """Return a path of features unchanged, and for a path of images the bank made of them.
+) -> Banked | None:
+    """Return the images of a path, and the bank made of them.
+
+    None if no network is named and no image can be read: for a reader of features to complain of.
 
     Parameters
     ----------
     path
-        Features, or images.
+        Images.
     origin
         The network that should have made the features; None if `network` names it.
     split
@@ -44,11 +54,9 @@ def banked(
     network
         model, weights, transform and trust, as `typica.nets.extract` takes them.
     """
-    if not holds_images(path):
-        return path
     if origin is None and network.get("model") is None:
         if not _has_images_to_bank(path):
-            return path  # for its reader to complain about
+            return None
         raise InputError(
             f"{path}: holds images; name the network for them, {argument('model')}, "
             "or pass a bank of `typica extract`."
@@ -60,8 +68,8 @@ def banked(
         opened, transform = reopen(origin, **network, images=images)
     name = f"{path.resolve().name}-{digest_of(opened.identity_of(images, transform))}"
     folder = home() / "banks" / name
-    extract(images, opened, folder, transform, settings=settings)
-    return folder
+    bank = extract(images, opened, folder, transform, settings=settings)
+    return Banked(images, bank)
 
 
 def _has_images_to_bank(path: Path) -> bool:

@@ -12,7 +12,7 @@ from typica.bench._report_templates import capital
 from typica.bench._skipped import with_reasons, with_tags
 from typica.bench._table import Table, stacked
 from typica.bench.published import publications
-from typica.metrics import METRICS, Metric, fpr_defined
+from typica.metrics import ACCURACY, AURC, E_AURC, METRICS, Metric, fpr_defined
 
 SHOWN: Final = [METRICS[name] for name in ("fpr", "auroc", "aupr_in", "aupr_out")]
 PRINTED: Final = ("fpr", "auroc")  # the metrics that were published
@@ -207,10 +207,11 @@ def _averages_of(
 
 def _ablation(record: Record, against: bool) -> Table:
     table = Table("score", [ABLATION.get(name, name) for name in record.rows])
-    table.add("accuracy", [record.accuracy.get(name) for name in record.rows], better="higher")
+    accuracies = [record.accuracy.get(name) for name in record.rows]
+    table.add(ACCURACY.heading, accuracies, better=ACCURACY.better)
     printed = _printed_averages(record)
     if against:
-        _add_beside(table, record, [numbers.get("accuracy") for numbers in printed])
+        _add_beside(table, record, [numbers.get(ACCURACY.name) for numbers in printed])
     _add_mean(table, record, METRICS["auroc"], against)
     if against:
         table.add(record.published_by, [numbers.get("auroc") for numbers in printed])
@@ -260,8 +261,8 @@ def _finish(table: Table, record: Record, what: str, against: bool) -> None:
 def _mistakes(record: Record, against: bool) -> Table:
     table = Table("method", record.rows, f"{record.title}: ranking the network's own mistakes")
     rows = record.rows.values()
-    table.add("AURC ‰", [row.aurc for row in rows], "milli", "lower")
-    table.add("E-AURC ‰", [row.e_aurc for row in rows], "milli", "lower")
+    table.add(AURC.heading, [row.aurc for row in rows], "milli", AURC.better)
+    table.add(E_AURC.heading, [row.e_aurc for row in rows], "milli", E_AURC.better)
     table.add_empty_rows(_skipped_rows(record))
     accuracy = record.accuracy.get("standard")
     known = "" if accuracy is None else f" (accuracy {100 * accuracy:.2f} %)"

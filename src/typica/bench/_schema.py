@@ -278,7 +278,7 @@ def _check_params(name: str, params: Params, problems: Problems) -> None:
             try:
                 declared[key].check(key, value)
             except InputError as error:
-                problems.note(f"methods.{name}: {error}")
+                problems.note(f"methods.{name}: {error.args[0]}")
 
 
 def is_known(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Final
 
@@ -167,17 +167,22 @@ def to_markdown(tables: Sequence[Table]) -> str:
 
 
 def _markdown(table: Table) -> str:
-    labels = [column.label.replace("|", "\\|") for column in table.columns]
+    labels = [_in_markdown(column.label) for column in table.columns]
     rules = ["---" if column.kind == "text" else "---:" for column in table.columns]
     lines = [f"**{table.title}**", "", f"| {' | '.join(labels)} |", f"|{'|'.join(rules)}|"]
     for heading, rows in table.sectioned:
         if heading:
-            lines.append(f"| *{heading}* |" + " |" * (len(table.columns) - 1))
+            lines.append(f"| *{_in_markdown(heading)}* |" + " |" * (len(table.columns) - 1))
         for row in rows:
-            texts = _texts(row, table.columns, "**{}**")
+            texts = _texts(row, table.columns, _in_markdown, "**{}**")
             lines.append(f"| {' | '.join(texts)} |")
     lines += [f"\n{note}" for note in table.notes]
     return "\n".join(lines) + "\n"
+
+
+def _in_markdown(text: str) -> str:
+    """Return a text that stays in one cell of a table in Markdown."""
+    return text.replace("|", "\\|")
 
 
 def to_latex(tables: Sequence[Table]) -> str:
@@ -188,35 +193,33 @@ def to_latex(tables: Sequence[Table]) -> str:
 def _latex(table: Table) -> str:
     width = len(table.columns)
     layout = "".join("l" if column.kind == "text" else "r" for column in table.columns)
-    labels = [_escaped(column.label) for column in table.columns]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(table.title)}}}"]
+    labels = [_in_latex(column.label) for column in table.columns]
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_in_latex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{layout}}}", r"\toprule", " & ".join(labels) + r" \\"]
     for heading, rows in table.sectioned:
         lines.append(r"\midrule")
         if heading:
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_escaped(heading)}}}}} \\")
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_in_latex(heading)}}}}} \\")
         for row in rows:
-            texts = _texts(row, table.columns, r"\textbf{{{}}}", escape=True)
+            texts = _texts(row, table.columns, _in_latex, r"\textbf{{{}}}")
             lines.append(" & ".join(texts) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\smallskip\footnotesize {_escaped(note)}" for note in table.notes]
+    lines += [rf"\par\smallskip\footnotesize {_in_latex(note)}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
 def _texts(
-    row: Sequence[Cell], columns: Sequence[Column], bold: str, *, escape: bool = False
+    row: Sequence[Cell], columns: Sequence[Column], escape: Callable[[str], str], bold: str
 ) -> list[str]:
-    """Return the cells of a row as text, the best in bold."""
+    """Return the cells of a row as text, escaped, the best in bold."""
     texts = []
     for cell, column in zip(row, columns, strict=True):
-        text = text_of(cell, column)
-        if escape:
-            text = _escaped(text)
+        text = escape(text_of(cell, column))
         texts.append(bold.format(text) if cell.best else text)
     return texts
 
 
-def _escaped(text: str) -> str:
+def _in_latex(text: str) -> str:
     return text.translate(_ESCAPES)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.bench._analysis_record import Curve, Steps
+from typica.bench._analysis_record import CertaintyAtMeans, Curve, Steps
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._influence import Floats, Moved, divergence, moved, uncertainty_gradient
 from typica.errors import InputError
@@ -44,7 +44,7 @@ def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[Steps
     by_step = [_moved(sets, head, size * unit) for size in STEPS]
     steps = Steps(
         sizes=list(STEPS),
-        at_means={"before": float(divergence(logits).mean()), "after": after},
+        at_means=CertaintyAtMeans(float(divergence(logits).mean()), after),
         auroc={quantity: _step_aurocs(by_step, quantity, sets.ood) for quantity in MOVES},
     )
     curves = {}

@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from typica.arrays import AnyArray
 from typica.bench._feature_suite import FeatureSuite
+from typica.checks import sklearn_seed
 from typica.errors import InputError, border
 
 HELD_OUT = (7, 8, 9)
@@ -128,10 +129,7 @@ def split(seed: int = 0) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
     >>> {name: images.shape for name, (images, labels) in split().items()}
     {'train': (632, 8, 8), 'calibration': (316, 8, 8), 'test': (316, 8, 8)}
     """
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise InputError(
-            f"seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."
-        )
+    sklearn_seed().check("seed", seed)
     shown, labels = _digits()
     kept = ~np.isin(labels, HELD_OUT)
     train, rest, train_labels, rest_labels = train_test_split(

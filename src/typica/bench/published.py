@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import chain
-from typing import Any
+
+from typica.bench._measures import metrics_of
+from typica.bench._printed import Common
 
 Numbers = dict[str, dict[str, dict[str, float]]]
 
@@ -167,11 +169,11 @@ def means_of(model: str, id_set: str, by: str = PAPER) -> dict[str, list[str]]:
 
 def comparable_means(
     model: str, id_set: str, method: str, ood_sets: Sequence[str], by: str = PAPER
-) -> list[dict[str, Any]]:
+) -> list[Common]:
     """Return the published means that can be compared, each over those `ood_sets` that it covers.
 
     A mean is taken as printed if all of its sets are there. Otherwise it is computed from what was
-    printed for single sets; it is {"sets": []} if that is not possible.
+    printed for single sets; it has no sets if that is not possible.
 
     Parameters
     ----------
@@ -184,8 +186,9 @@ def comparable_means(
     by
         The name of the publication.
     >>> sets = ["cifar100", "tin", "mnist"]
-    >>> comparable_means("ResNet-18", "CIFAR-10", "knn", sets, by="openood")
-    [{'sets': ['cifar100', 'tin'], 'auroc': 0.9064}, {'sets': []}]
+    >>> near, far = comparable_means("ResNet-18", "CIFAR-10", "knn", sets, by="openood")
+    >>> near.sets, near.numbers, far.sets
+    (('cifar100', 'tin'), {'auroc': 0.9064}, ())
     """
     by_set = published(model, id_set, by).get(method, {})
     found = []
@@ -200,39 +203,38 @@ def _comparable(
     mean: str,
     printed: Sequence[str],
     common: Sequence[str],
-) -> dict[str, Any]:
+) -> Common:
     names = {canonical(name) for name in common}
     if mean in by_set and names == set(printed):
-        return {"sets": list(common), **by_set[mean]}
+        return Common(tuple(common), metrics_of(by_set[mean]))
     if not common or not names <= set(by_set):
-        return {"sets": []}
-    means: dict[str, Any] = {"sets": list(common)}
+        return Common()
+    means = {}
     for metric in HEADINGS.values():
         values = [by_set[canonical(name)][metric] for name in common]
         means[metric] = sum(values) / len(values)
-    return means
+    return Common(tuple(common), means)
 
 
-def comparable_average(
-    model: str, id_set: str, method: str, ood_sets: Sequence[str]
-) -> dict[str, Any]:
+def comparable_average(model: str, id_set: str, method: str, ood_sets: Sequence[str]) -> Common:
     """Return the paper's average over those of `ood_sets` that it printed, and which these are.
 
-    >>> comparable_average("DenseNet-101", "CIFAR-10", "ctm", ["svhn", "dtd", "mine"])["sets"]
-    ['svhn', 'dtd']
+    >>> comparable_average("DenseNet-101", "CIFAR-10", "ctm", ["svhn", "dtd", "mine"]).sets
+    ('svhn', 'dtd')
     """
     return comparable_means(model, id_set, method, ood_sets)[0]
 
 
-def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
+def common_sets(id_set: str, ood_sets: Iterable[str]) -> Common:
     """Return which of `ood_sets` the paper has for an ID set, whatever the model, and of how many.
 
     >>> common_sets("CIFAR-10", ["svhn", "dtd", "mine"])
-    {'sets': ['svhn', 'dtd'], 'of': 6}
+    Common(sets=('svhn', 'dtd'), numbers={}, of=6)
     """
     printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set}
     printed -= {AVERAGE, "test"}
-    return {"sets": [name for name in ood_sets if canonical(name) in printed], "of": len(printed)}
+    both = tuple(name for name in ood_sets if canonical(name) in printed)
+    return Common(both, of=len(printed))
 
 
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:

@@ -70,7 +70,7 @@ def _of_zoo(text: str, form: str) -> Preprocessing:
     try:
         return zoo.transform(text)
     except InputError:
-        names = ", ".join(zoo.names())
+        names = ", ".join(zoo.list_architectures())
         raise InputError(
             f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}."
         ) from None

@@ -83,7 +83,7 @@ def monitor(
     if not printed:
         _summarize(watch)
     if json_file is not None:
-        write_json(watch.report(), json_file)
+        write_json(watch.to_dict(), json_file)
     if watch.alarm:
         raise typer.Exit(ALARM)
 

@@ -83,20 +83,21 @@ class Preprocessing:
         object.__setattr__(self, "mean", self._each("mean", 0.0))
         object.__setattr__(self, "std", self._each("std", 1.0))
         object.__setattr__(self, "scale", _number("scale", self.scale))
+        object.__setattr__(self, "exif", bool(self.exif))
         object.__setattr__(self, "resize", _plain_size(self.resize))
         object.__setattr__(self, "crop", _plain_size(self.crop))
         self._check_numbers()
 
     def _check(self) -> None:
-        if self.mode not in list(CHANNELS):  # in a list, as the mode may have no hash
+        if not isinstance(self.mode, str) or self.mode not in CHANNELS:
             raise InputError(f"mode {self.mode!r} is unknown; choose one of {', '.join(CHANNELS)}.")
         self._check_size()
-        if self.interpolation not in list(_FILTERS):
+        if not isinstance(self.interpolation, str) or self.interpolation not in _FILTERS:
             known = ", ".join(_FILTERS)
             raise InputError(
                 f"interpolation {self.interpolation!r} is unknown; choose one of {known}."
             )
-        if not isinstance(self.exif, bool):
+        if not isinstance(self.exif, bool | np.bool):
             raise InputError(f"exif={self.exif!r}; pass True or False.")
 
     def _check_size(self) -> None:
@@ -114,7 +115,7 @@ class Preprocessing:
     def _each(self, name: str, default: float) -> tuple[float, ...]:
         """Return one number per channel: given once for all, for each, or not at all."""
         values = getattr(self, name)
-        if isinstance(values, str) or not isinstance(values, Iterable):
+        if _is_single(values):
             return (_number(name, values),) * self.channels
         return tuple(_number(name, value) for value in values) or (default,) * self.channels
 
@@ -331,6 +332,12 @@ def _plain_size(size: Any) -> int | tuple[int, ...] | None:
     if isinstance(size, Sequence):
         return tuple(map(int, size))
     return None if size is None else int(size)
+
+
+def _is_single(value: Any) -> bool:
+    """Tell whether a setting is one value for all channels, be it an array without axes."""
+    no_list = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+    return no_list or getattr(value, "ndim", 1) == 0
 
 
 def _number(name: str, value: Any) -> float:

@@ -29,7 +29,7 @@ from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
-from typica.errors import InputError, a_kind, border
+from typica.errors import InputError, a_kind, border, warn_of_old_name
 from typica.labels import class_text
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -206,8 +206,8 @@ class Monitor:
         seen = np.unique(self._codes[self._codes >= 0]).tolist()
         return {self._names[code]: _rate(self._rejected[self._codes == code]) for code in seen}
 
-    def report(self) -> dict[str, Any]:
-        """Return all there is to know as JSON types; positions in the stream count from 0."""
+    def to_dict(self) -> dict[str, Any]:
+        """Give all there is to know as plain JSON types; positions in the stream count from 0."""
         return {
             "inputs": self.inputs,
             "alpha": self.alpha,
@@ -220,6 +220,11 @@ class Monitor:
             "rejected": self.rate._asdict(),
             "rejected_by_class": {name: rate._asdict() for name, rate in self.rates.items()},
         }
+
+    def report(self) -> dict[str, Any]:
+        """Return the same; `to_dict` has taken its place."""
+        warn_of_old_name("Monitor.report", "to_dict")
+        return self.to_dict()
 
     def prometheus(self, prefix: str = "typica_monitor") -> str:
         """Return the state in the text format that Prometheus scrapes."""
@@ -288,7 +293,7 @@ class Monitor:
         twin = copy.deepcopy(self)
         with contextlib.suppress(InputError):
             twin.update(np.zeros(1), np.zeros(1) if self.by_class else None)
-        twin.report()
+        twin.to_dict()
         twin.prometheus()
 
     def state(self) -> State:

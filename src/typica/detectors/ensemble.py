@@ -34,13 +34,14 @@ In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Ou
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, clone
 
 from typica.arrays import Array, Labels, Rows, check_rows, namespace
 from typica.checks import Parameter
-from typica.detectors._bases.combination import COMBINE, Combination
+from typica.detectors._bases.combination import COMBINE, Combination, unfitted
 from typica.detectors._pipelines import final_detector, is_pipeline, last_step
 from typica.detectors.base import Detector
 from typica.detectors.ctm import CTM
@@ -49,10 +50,26 @@ from typica.errors import CalibrationWarning, InputError, a_kind, about
 from typica.store import storable
 from typica.tags import Tags
 
-MEMBERS = Parameter(
+
+class Members(Parameter):
+    """A list of members, each of which is looked at."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise unless the value is None, or a list of detectors, their names and Pipelines."""
+        super().check(name, value)
+        for i, member in enumerate(value or []):
+            last = last_step(unfitted(member))
+            if not isinstance(last, Detector):
+                raise InputError(
+                    f"{name}[{i}] is {a_kind(last)}; "
+                    "pass names of detectors, detectors, or Pipelines that end in one."
+                )
+
+
+MEMBERS = Members(
     lambda value: value is None or (isinstance(value, list | tuple) and len(value) > 0),
-    "a list of detectors, or of Pipelines that end in one; or None",
-    "{name}={value!r} is not a list of detectors; pass at least one, or None.",
+    "a list of detectors, of their names, or of Pipelines that end in one; or None",
+    '{name}={value!r} is not a list of detectors; pass at least one, e.g. ["ctm", "knn"], or None.',
 )
 
 
@@ -60,10 +77,11 @@ MEMBERS = Parameter(
 class Ensemble(Combination):
     """The scores of several detectors made one.
 
-    members: unfitted detectors, or scikit-learn Pipelines that end in one; `fit` fits copies of
-    them, `members_`, on the same features. None: CTM and Mahalanobis. A member's parameters are
-    reached by its name, that of its class (two of a kind: ctm-1, ctm-2; a Pipeline: react+energy),
-    as in `set_params(ctm__correct_only=True)`. combine: how their scores become one.
+    members: unfitted detectors, names of detectors, or scikit-learn Pipelines that end in one;
+    `fit` fits copies of them, `members_`, on the same features. None: CTM and Mahalanobis. A
+    member's parameters are reached by its name, that of its class (two of a kind: ctm-1, ctm-2; a
+    Pipeline: react+energy), as in `set_params(ctm__correct_only=True)`. combine: how their scores
+    become one.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -94,22 +112,13 @@ class Ensemble(Combination):
         self.members = members
         self.combine = combine
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for i, member in enumerate(self.members or []):
-            last = last_step(member)
-            if not isinstance(last, Detector):
-                raise InputError(
-                    f"members[{i}] is {a_kind(last)}; "
-                    "pass detectors, or scikit-learn Pipelines that end in one."
-                )
-
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_rows(Z)
-        members = [CTM(), Mahalanobis()] if self.members is None else self.members
+        given = [CTM(), Mahalanobis()] if self.members is None else self.members
+        members = _named(list(map(unfitted, given)))
         with warnings.catch_warnings():  # about thresholds of members, which nobody asks for
             warnings.simplefilter("ignore", CalibrationWarning)
-            self.members_ = [_fitted(name, member, Z, labels) for name, member in _named(members)]
+            self.members_ = [_fitted(name, member, Z, labels) for name, member in members]
 
     def _member_scores(self, Z: Array) -> Array:
         """Return the members' scores (n, members) of one block."""
@@ -126,7 +135,11 @@ class Ensemble(Combination):
     def _named_members(self) -> list[tuple[str, Any]]:
         """Return the unfitted members with their names; none of what is not an estimator."""
         listed = self.members if isinstance(self.members, list | tuple) else []
-        return _named([member for member in listed if isinstance(member, BaseEstimator)])
+        made = []
+        for member in listed:
+            with suppress(InputError):  # of a text that is not the name of a detector
+                made.append(unfitted(member))
+        return _named([member for member in made if isinstance(member, BaseEstimator)])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep`, also the members by name and their parameters."""
@@ -142,7 +155,8 @@ class Ensemble(Combination):
         if "members" in params:
             self.members = params.pop("members")
         named = self._named_members()
-        if any(name in params for name, _ in named):
+        reached = {key.partition("__")[0] for key in params}
+        if any(name in reached for name, _ in named):
             self.members = [params.pop(name, member) for name, member in named]
         super().set_params(**params)
         return self

@@ -12,12 +12,10 @@ from __future__ import annotations
 from sklearn.ensemble import IsolationForest as Forest
 
 from typica.arrays import Array, Labels, Rows, as_floating, by_sklearn, check_rows
-from typica.checks import Parameter, count, is_whole
+from typica.checks import count, sklearn_seed
 from typica.detectors.base import Detector
 from typica.store import storable
 from typica.tags import Tags
-
-SEEDS = 2**32  # as many as scikit-learn takes
 
 
 @storable("isolation_forest")
@@ -41,14 +39,7 @@ class IsolationForest(Detector):
         memory="O(trees), of 256 rows each",
         reference="Liu, Ting & Zhou 2008, ICDM",
     )
-    params = {
-        "trees": count(),
-        "seed": Parameter(
-            lambda value: is_whole(value) and 0 <= value < SEEDS,
-            "an integer of at least 0 and below 2**32",
-            "{name}={value!r} is not an integer of at least 0 and below 2**32; pass one.",
-        ),
-    }
+    params = {"trees": count(), "seed": sklearn_seed()}
     learnt_by = ("trees", "seed")
 
     def __init__(self, trees: int = 100, seed: int = 0) -> None:

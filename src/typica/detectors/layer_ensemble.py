@@ -37,9 +37,8 @@ from typica.arrays import (
 )
 from typica.checks import Parameter, optional
 from typica.detectors._banks import FeatureBank
-from typica.detectors._bases.combination import COMBINE, Combination
+from typica.detectors._bases.combination import COMBINE, Combination, unfitted
 from typica.detectors._pipelines import final_detector, is_pipeline
-from typica.detectors._registry import detector_class
 from typica.detectors.base import Detector
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
@@ -193,7 +192,7 @@ class LayerEnsemble(Combination):
             chosen = chosen[layer]
         if chosen is None:
             return Mahalanobis()
-        return detector_class(chosen)() if isinstance(chosen, str) else clone(chosen)
+        return clone(unfitted(chosen))
 
     def _parts(self, Z: Any) -> list[Any]:
         """Return the columns of each layer."""

@@ -7,12 +7,23 @@ the network's own mistakes.
 
 from typica.metrics._evaluate import evaluate, evaluate_many, ood_scorer
 from typica.metrics._mistakes import aurc, e_aurc
-from typica.metrics._names import CONVENTIONS, METRICS, Metric, fpr_defined
+from typica.metrics._names import (
+    ACCURACY,
+    AURC,
+    CONVENTIONS,
+    E_AURC,
+    METRICS,
+    Metric,
+    fpr_defined,
+)
 from typica.metrics._rate_interval import rate_interval
 from typica.metrics._result import Evaluation, Result
 
 __all__ = [
+    "ACCURACY",
+    "AURC",
     "CONVENTIONS",
+    "E_AURC",
     "METRICS",
     "Evaluation",
     "Metric",

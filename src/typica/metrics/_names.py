@@ -27,7 +27,7 @@ def fpr_defined(tpr: float, convention: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of `evaluate`: its field of `Result`, its heading, and which way is better.
+    """A metric: its name in records, its heading, and which way is better.
 
     >>> METRICS["fpr"].label(0.95), METRICS["auroc"].label()
     ('FPR95 ↓', 'AUROC ↑')
@@ -49,6 +49,10 @@ class Metric:
         return f"{self.title(tpr)} {arrow}"
 
 
+# Of a classifier and of how its mistakes are ranked, which no Result has.
+ACCURACY: Final = Metric("accuracy", "accuracy", "higher")
+AURC: Final = Metric("aurc", "AURC ‰", "lower")
+E_AURC: Final = Metric("e_aurc", "E-AURC ‰", "lower")
 METRICS: Final[Mapping[str, Metric]] = {  # every metric of a Result, by the name of its field
     metric.name: metric
     for metric in (

@@ -138,7 +138,7 @@ class Evaluation:
         sets = counted(len(self.ood), "OOD set")
         average = self.average
         fpr = f"{METRICS['fpr'].title(self.tpr)} {100 * average['fpr']:.2f} %"
-        auroc = f"AUROC {100 * average['auroc']:.2f} %"
+        auroc = f"{METRICS['auroc'].title()} {100 * average['auroc']:.2f} %"
         return f"{self.detector}: {self.n_id} ID inputs, {sets}, mean {fpr}, {auroc}"
 
     def _repr_html_(self) -> str:

@@ -21,7 +21,7 @@ from typica.checks import check_parameters, count
 from typica.errors import InputError, border
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
-from typica.nets._given_images import floating
+from typica.nets._given_images import floating, in_batches
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -82,7 +82,7 @@ class AdaSCALE:
         known = floating(self.extractor, images)
         if not len(known):
             raise InputError("no known inputs; pass some to learn from.")
-        batches = torch.split(known, batch_size)
+        batches = in_batches(known, batch_size)
         shifts = torch.cat([self._shift(*self._moved(batch)) for batch in batches])
         self.shifts_ = torch.sort(shifts).values
         return self
@@ -93,7 +93,7 @@ class AdaSCALE:
         count().check("batch_size", batch_size)
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
-        batches = torch.split(floating(self.extractor, images), batch_size)
+        batches = in_batches(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(batch) for batch in batches])
 
     @border

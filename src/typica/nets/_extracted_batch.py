@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, is_floating
 from typica.errors import InputError, border, closest, listed, reason_of
 from typica.origin import PENULTIMATE
 
@@ -42,12 +42,17 @@ def returned_logits(outputs: Iterable[tuple[str, T]], is_matrix: Callable[[T], b
     is_matrix: tells a matrix of floats from other outputs, which are skipped.
 
     >>> outputs = [("", np.array([[1, 2]])), ("x", np.array([[0.5]])), ("logits", np.array([[2.]]))]
-    >>> returned_logits(outputs, lambda rows: rows.dtype.kind == "f")
+    >>> returned_logits(outputs, is_float_matrix)
     array([[2.]])
     """
     matrices = [(name, rows) for name, rows in outputs if is_matrix(rows)]
     matrices.sort(key=lambda output: output[0] != "logits")
     return matrices[0][1] if matrices else None
+
+
+def is_float_matrix(value: Any) -> bool:
+    """Tell whether an array or a tensor can be logits (n, C); other values cannot."""
+    return getattr(value, "ndim", 0) == 2 and is_floating(value)
 
 
 def closest_names(name: str, names: Sequence[str]) -> str:

@@ -25,6 +25,12 @@ def finite(extractor: FeatureExtractor, images: Any) -> Tensor:
     return prepared
 
 
+def in_batches(images: Tensor, batch_size: int) -> tuple[Tensor, ...]:
+    """Return images in batches of this size, which may be one of NumPy's integers."""
+    parts: tuple[Tensor, ...] = torch.split(images, int(batch_size))
+    return parts
+
+
 def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
     """Return a batch as the model takes it, refusing whole numbers too."""
     prepared = finite(extractor, images)

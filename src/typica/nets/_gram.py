@@ -20,7 +20,7 @@ from typing import Any
 from typica.checks import check_parameters, count
 from typica.errors import InputError, border
 from typica.nets import image_parameters
-from typica.nets._given_images import finite
+from typica.nets._given_images import finite, in_batches
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -76,7 +76,7 @@ class Gram:
     def __init__(self, model: Any, layers: Sequence[str], powers: Sequence[int] = POWERS) -> None:
         self.powers = powers
         check_parameters(self.params, self)
-        self.powers = tuple(powers)
+        self.powers = tuple(map(int, powers))
         self.extractor = FeatureExtractor(model, layers=list(layers), reduce=self._sums)
         self.low_: Any = None
         self.high_: Any = None
@@ -91,10 +91,10 @@ class Gram:
             raise InputError(f"{len(prepared)} known inputs; pass at least {2 * HELD_OUT}.")
         tenth = torch.arange(len(prepared), device=prepared.device) % HELD_OUT == HELD_OUT - 1
         self.low_ = self.high_ = self.usual_ = None
-        for batch in torch.split(prepared[~tenth], batch_size):
+        for batch in in_batches(prepared[~tenth], batch_size):
             self._learn(*self._seen(batch))
         self._fill()
-        parts = torch.split(prepared[tenth], batch_size)
+        parts = in_batches(prepared[tenth], batch_size)
         held_out = torch.cat([self._deviations(*self._seen(batch)) for batch in parts])
         self.usual_ = held_out.mean(dim=0).clamp(min=LEAST)
         return self
@@ -105,7 +105,7 @@ class Gram:
         count().check("batch_size", batch_size)
         if self.usual_ is None:
             raise InputError("this Gram is not fitted yet; call fit with known inputs first.")
-        batches = torch.split(finite(self.extractor, images), batch_size)
+        batches = in_batches(finite(self.extractor, images), batch_size)
         parts = [self._deviations(*self._seen(batch)) for batch in batches]
         return -(torch.cat(parts) / self.usual_).sum(dim=1)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from typica.nets._extracted_batch import returned_logits
+from typica.nets._extracted_batch import is_float_matrix, returned_logits
 from typica.nets._torch import Tensor, nn, torch
 
 # A pass of an extractor sets hooks and flags on the model, which threads share.
@@ -200,8 +200,3 @@ def as_tokens(x: Tensor) -> Tensor:
 def output_logits(output: Any) -> Tensor | None:
     """Return the logits of a model without a head: of that name, else the first matrix, or None."""
     return returned_logits(tensors(output), is_float_matrix)
-
-
-def is_float_matrix(tensor: Any) -> bool:
-    """Tell whether a tensor can be logits (n, C); other values cannot."""
-    return getattr(tensor, "ndim", 0) == 2 and tensor.is_floating_point()

@@ -26,7 +26,7 @@ from typica.metrics import evaluate
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
 from typica.nets._extracted_batch import Extraction
-from typica.nets._given_images import floating
+from typica.nets._given_images import floating, in_batches
 from typica.nets._perturb import scaled
 from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor
@@ -70,6 +70,7 @@ def mislead(
     """
     check_values(image_parameters.PERTURB, {"epsilon": epsilon, "std": std})
     count().check("batch_size", batch_size)
+    size = int(batch_size)  # not a small type of NumPy's, which overflows
     network = as_extractor(extractor)
     x = floating(network, images)
     if not len(x):
@@ -77,14 +78,14 @@ def mislead(
     targets = None if labels is None else _targets(labels, x)
     moved = []
     with torch.inference_mode(False):
-        for start in range(0, len(x), batch_size):
-            part = x[start : start + batch_size].detach().clone().requires_grad_(True)
+        for start in range(0, len(x), size):
+            part = x[start : start + size].detach().clone().requires_grad_(True)
             logits = network(part, gradients=True).logits
             if logits is None:
                 raise InputError("the model gives no logits; name its head.")
             wanted = logits.detach().argmax(1)
             if targets is not None:
-                wanted = targets[start : start + batch_size]
+                wanted = targets[start : start + size]
                 _check_classes(wanted, logits.shape[1])
             loss = functional.cross_entropy(logits, wanted, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, part)
@@ -240,7 +241,7 @@ class LayerPerturb:
         x = floating(self.extractor, images)
         parts = []
         with torch.inference_mode(False):
-            for part in torch.split(x, batch_size):
+            for part in in_batches(x, batch_size):
                 parts.append(self._batch(part, steps))
                 advance(len(part))
         return np.concatenate(parts, axis=1)

@@ -25,7 +25,7 @@ from typica.checks import check_parameters, count
 from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
 from typica.nets import image_parameters
-from typica.nets._given_images import floating
+from typica.nets._given_images import floating, in_batches
 from typica.nets._hooks import first_tensor
 from typica.nets._reduce import reduced
 from typica.nets._torch import Tensor, functional, nn, torch
@@ -71,6 +71,7 @@ class LayerNAC:
         self.bins = bins
         self.enough = enough
         check_parameters(self.params, self)
+        self.bins, self.enough = int(bins), int(enough)  # not small types of NumPy's
         self.extractor = FeatureExtractor(model, layers=list(layers))
         self.layers = list(self.extractor.layers)
         self.alphas_: list[float] | None = _alphas(alpha, len(self.layers))
@@ -85,7 +86,7 @@ class LayerNAC:
             raise InputError("no known inputs; pass some to count the states of.")
         self.alphas_ = _alphas(self.alpha, len(self.layers)) or self._spread(x[:FIRST], batch_size)
         counts: list[Any] = [0] * len(self.layers)
-        for batch in torch.split(x, batch_size):
+        for batch in in_batches(x, batch_size):
             for i, found in enumerate(self._places(batch)):
                 size = found.shape[1] * self.bins
                 counts[i] = counts[i] + torch.bincount(found.flatten(), minlength=size)
@@ -101,7 +102,7 @@ class LayerNAC:
             raise InputError("this LayerNAC is not fitted yet; call fit with known inputs first.")
         covered = [counts.clamp(max=self.enough).double() for counts in self.counts_]
         parts = []
-        for batch in torch.split(floating(self.extractor, images), batch_size):
+        for batch in in_batches(floating(self.extractor, images), batch_size):
             columns = []
             for table, found in zip(covered, self._places(batch), strict=True):
                 columns.append(table[found].mean(dim=1) / self.enough)
@@ -126,7 +127,7 @@ class LayerNAC:
 
     def _spread(self, x: Tensor, batch_size: int) -> list[float]:
         """Return one over the median size of each layer's products; 1 where they are all 0."""
-        parts = [self._products(batch) for batch in torch.split(x, batch_size)]
+        parts = [self._products(batch) for batch in in_batches(x, batch_size)]
         steepness = []
         for layer in zip(*parts, strict=True):
             sizes = torch.cat(layer).abs()
@@ -188,7 +189,7 @@ def _alphas(alpha: Any, layers: int) -> list[float] | None:
     """Return one steepness per layer; None where known inputs are to tell."""
     if alpha is None:
         return None
-    several = list(alpha) if isinstance(alpha, Sequence) else [alpha] * layers
+    several = list(alpha) if image_parameters.is_list(alpha) else [alpha] * layers
     if len(several) != layers:
         raise InputError(
             f"alpha={alpha!r} for {layers} layers; pass a positive number, or one for each."

@@ -127,8 +127,8 @@ def open_model(
 
     It is named by one of
 
-    - the name of a known architecture (`zoo.names()`), with the file of its weights, or
-      weights="random";
+    - the name of a known architecture (`zoo.list_architectures()`), with the file of its weights,
+      or weights="random";
     - an ONNX file (.onnx), or a Perceptron's (.safetensors);
     - "package.module:function", called with no arguments, or with `weights`, which returns an
       nn.Module, or a pair of one and its Preprocessing; a class, or a function that takes no
@@ -221,7 +221,7 @@ def _no_model(spec: str) -> FormatError:
 
 def _forms() -> str:
     """Return the ways to name a network, for a message."""
-    known, files = ", ".join(zoo.names()), ", ".join(FILES)
+    known, files = ", ".join(zoo.list_architectures()), ", ".join(FILES)
     itself = by_caller(", or an nn.Module itself", "")
     return f"a known architecture ({known}), a file ({files}), or package.module:function{itself}"
 
@@ -328,9 +328,10 @@ def _other_file(path: Path) -> FormatError | None:
         )
     except InputError:
         return None
+    known = ", ".join(zoo.list_architectures())
     return FormatError(
         f"{path}: holds weights, not a program; name their architecture and pass the file as its "
         f"weights: {argument('model', 'ZOO_NAME')} {argument('weights', str(path))} "
-        f"(zoo: {', '.join(zoo.names())}), or the class of a network of your own, from the folder "
-        f"of its code: {argument('model', 'FILE:CLASS')} {argument('weights', str(path))}."
+        f"(zoo: {known}), or the class of a network of your own, from the folder of its code: "
+        f"{argument('model', 'FILE:CLASS')} {argument('weights', str(path))}."
     )

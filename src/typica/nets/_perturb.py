@@ -20,7 +20,7 @@ from typica.detectors.msp import MSP
 from typica.errors import InputError, border
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor, chosen
-from typica.nets._given_images import floating
+from typica.nets._given_images import floating, in_batches
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -79,7 +79,7 @@ class Perturb:
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of the moved inputs, batch by batch."""
         count().check("batch_size", batch_size)
-        batches = torch.split(floating(self.extractor, images), batch_size)
+        batches = in_batches(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(self(batch), gradients=False) for batch in batches])
 
     def _score(self, x: Tensor, gradients: bool) -> Tensor:

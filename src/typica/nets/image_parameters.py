@@ -90,8 +90,19 @@ def _are_powers(value: Any) -> bool:
 
 
 def _are_steepnesses(value: Any) -> bool:
-    several = value if isinstance(value, Sequence) else [value]
-    return value is None or all(is_number(alpha) and alpha > 0 for alpha in several)
+    if value is None:
+        return True
+    several = value if is_list(value) else [value]
+    return all(is_number(alpha) and alpha > 0 for alpha in several)
+
+
+def is_list(value: Any) -> bool:
+    """Tell whether a parameter lists several values, in an array too.
+
+    >>> is_list([0.5]), is_list(np.array([0.5])), is_list(np.array(0.5)), is_list(0.5)
+    (True, True, False, False)
+    """
+    return isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0
 
 
 _SHARE = number(

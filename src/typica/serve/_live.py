@@ -109,7 +109,7 @@ class Live:
                 "atypical": self._atypical,
                 "window": len(self._typical),
                 "rejected_ratio": self._ratio(),
-                "monitor": None if self.monitor is None else self.monitor.report(),
+                "monitor": None if self.monitor is None else self.monitor.to_dict(),
                 "recent": list(self._recent),
                 "trace": list(self._trace),
             }

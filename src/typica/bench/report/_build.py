@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -26,6 +26,7 @@ from typica.bench.report._experiments import (
 )
 from typica.bench.report._gallery import Gallery, gallery_of
 from typica.bench.report._heat_map import HeatMap, heat_map
+from typica.bench.report._page_data import EXACT_UP_TO, PageData, page_data, script_json
 from typica.bench.report._page_tables import (
     best_row,
     detail_table,
@@ -33,7 +34,6 @@ from typica.bench.report._page_tables import (
     parameter_table,
     published_tables,
 )
-from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS, METRICS
 from typica.written_numbers import percent
@@ -73,7 +73,7 @@ def write_report(
 
 def build(result: ResultFolder, *, against: str | None = None) -> str:
     """Return the page of a result."""
-    record, data = result.record, payload(result)
+    record = result.record
     beside = record.beside(against)
     # The page shows the whole result, whichever of its tables the shell was asked for.
     found = headline(replace(record, experiment="main"), against=against)
@@ -84,7 +84,6 @@ def build(result: ResultFolder, *, against: str | None = None) -> str:
     tables = _main_tables(record, beside)
     # Before the tables become HTML: they then link to the reasons.
     whys = link_differences(result, [*tables.values(), detail], experiments)
-    data |= {"start": _place(data["methods"], take), "images": gallery.uris}
     page = Page(
         record=record,
         headline=found,
@@ -95,7 +94,7 @@ def build(result: ResultFolder, *, against: str | None = None) -> str:
         analysis=analysis,
         whys=whys,
         gallery=gallery,
-        data=data,
+        data=page_data(result, take, gallery.uris),
     )
     return render("report.html", page=page, record=record, to_html=to_html)
 
@@ -113,7 +112,7 @@ class Page:
     analysis: Sequence[Placed]
     whys: Sequence[Why]
     gallery: Gallery
-    data: Mapping[str, Any]
+    data: PageData
 
     version: ClassVar[str] = typica.__version__
 
@@ -130,18 +129,18 @@ class Page:
     @property
     def json(self) -> Markup:
         """What the script reads, as it stands in the page."""
-        return script_json(self.data)
+        return script_json(self.data.to_dict())
 
     @property
     def hidden(self) -> set[str]:
         """The keys of sections that have nothing to show."""
         data = self.data
         contents = {
-            "threshold": data["methods"],
-            "calibration": data["methods"],
+            "threshold": data.methods,
+            "calibration": data.methods,
             "gallery": self.gallery.methods,
             "why": self.whys,
-            "analysis": data["histograms"] or data["curves"] or self.analysis,
+            "analysis": data.histograms or data.curves or self.analysis,
         }
         return {key for key, content in contents.items() if not content}
 
@@ -185,12 +184,6 @@ def _main_tables(record: Record, beside: bool) -> dict[str, Table]:
     keys = ["paper", *(f"paper-{number}" for number in range(2, len(published) + 1))]
     tables = dict(zip(keys, published, strict=False))
     return tables | main if beside else main | tables
-
-
-def _place(methods: Sequence[Mapping[str, Any]], name: str) -> int:
-    """Return the place of the method that the page starts with: of this name, or the first."""
-    names = [method["name"] for method in methods]
-    return names.index(name) if name in names else 0
 
 
 def _navigation(experiments: Sequence[Section], hidden: set[str]) -> dict[str, str]:
@@ -266,14 +259,14 @@ def _spread_notes(record: Record) -> Iterator[str]:
         )
 
 
-def _score_note(record: Record, data: Mapping[str, Any]) -> str:
+def _score_note(record: Record, data: PageData) -> str:
     """Say what the interactive numbers are counted from, where that is not every score."""
     notes = []
     if any(map(_averages_subsets, record.rows.values())):
         notes.append(
             "The tables average over random subsets of large sets; here every input is counted."
         )
-    without = sorted(set(record.rows) - {method["name"] for method in data["methods"]})
+    without = sorted(set(record.rows) - {method.name for method in data.methods})
     if without:
         notes.append(f"No scores were kept for {', '.join(without)}.")
     if large := _thinned(data):
@@ -289,12 +282,12 @@ def _averages_subsets(row: Row) -> bool:
     return any((found.subsets or 1) > 1 for found in row.ood.values())
 
 
-def _thinned(data: Mapping[str, Any]) -> list[str]:
+def _thinned(data: PageData) -> list[str]:
     large = set()
-    for method in data["methods"]:
-        if method["test"]["n"] > EXACT_UP_TO:
+    for method in data.methods:
+        if method.test.thinned:
             large.add("the ID test set")
-        large |= {part["name"] for part in method["sets"] if part["n"] > EXACT_UP_TO}
+        large |= {found.name for found in method.sets if found.scores.thinned}
     return sorted(large)
 
 

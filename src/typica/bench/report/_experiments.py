@@ -14,6 +14,7 @@ from typica.bench._report_templates import capital
 from typica.bench._table import Table
 from typica.bench.published import PAPER
 from typica.bench.report._page_tables import headings
+from typica.metrics import ACCURACY
 
 MOST_COLUMNS = 5  # of a table that has room beside another
 
@@ -94,8 +95,8 @@ def placed(key: str, tables: Sequence[Table], published_by: str = PAPER) -> list
     """Give tables the page's wording, and number them."""
     made = []
     for number, table in enumerate(tables):
-        first = table.columns[0].heading
-        table.rename(headings(published_by) | {"accuracy": "Accuracy", first: capital(first)})
+        plain = (ACCURACY.heading, table.columns[0].heading)
+        table.rename(headings(published_by) | {heading: capital(heading) for heading in plain})
         table.title = capital(table.title)
         made.append(Placed(f"{key}-{number}", table))
     return made

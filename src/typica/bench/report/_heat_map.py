@@ -32,6 +32,7 @@ class HeatMap:
     """Methods x OOD sets and their mean; worst, best: the ends of its colours."""
 
     metric: str
+    title: str
     caption: str
     sets: Sequence[str]
     near: Sequence[str]
@@ -56,8 +57,9 @@ def heat_map(record: Record, name: str) -> HeatMap | None:
         pairs = zip(row, best_of_column, strict=True)
         cells = [_heat_cell(value, worst, best, top) for value, top in pairs]
         rows.append((method, cells))
-    caption = f"{metric.label(record.protocol.tpr)} in percent, methods by OOD sets"
-    return HeatMap(name, caption, record.sets, record.near, rows, worst, best)
+    title, label = metric.title(record.protocol.tpr), metric.label(record.protocol.tpr)
+    caption = f"{label} in percent, methods by OOD sets"
+    return HeatMap(name, title, caption, record.sets, record.near, rows, worst, best)
 
 
 def _values(

@@ -22,6 +22,7 @@ from typica.combine import COMBINATIONS, Null, of_deviates, of_logs, p_of, raw_s
 from typica.detectors._calibrated import Places
 from typica.detectors._pipelines import final_detector
 from typica.detectors._ranks import Deviates, LogP, Ranks, observed
+from typica.detectors._registry import detector_class
 from typica.detectors.base import Detector
 from typica.errors import InputError, about, border
 
@@ -252,6 +253,15 @@ class Combination(Detector):
         if self.combine == "linear":
             return shown
         return f"{shown}; together {self._p_of(S)[0]:.2g}"
+
+
+def unfitted(member: Any) -> Any:
+    """Return a member of a combination as it was given; of a text, the detector that it names.
+
+    >>> unfitted("knn")
+    KNN()
+    """
+    return detector_class(member)() if isinstance(member, str) else member
 
 
 @border

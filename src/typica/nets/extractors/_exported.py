@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError, argument, reason_of
-from typica.nets._extracted_batch import closest_names, returned_logits
-from typica.nets._hooks import is_float_matrix, tensors
+from typica.nets._extracted_batch import closest_names, is_float_matrix, returned_logits
+from typica.nets._hooks import tensors
 from typica.nets._torch import torch
 from typica.nets.extractors._graph_head import Walk
 from typica.nets.extractors._program import (

@@ -22,6 +22,7 @@ from typica.nets._extracted_batch import (
     Extraction,
     closest_names,
     in_pieces,
+    is_float_matrix,
     returned_logits,
     wanted_layers,
 )
@@ -189,7 +190,7 @@ class OnnxExtractor:
     def _logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
         if self._head is None:
             outputs = [(name, found[name]) for name in self._returned]
-            return returned_logits(outputs, _is_float_matrix)
+            return returned_logits(outputs, is_float_matrix)
         rows = _rows(found[self._head.logits], self._head, self._head.logits_turned)
         logits: AnyArray = reduced_logits(rows, self.reduce)
         return logits
@@ -247,10 +248,6 @@ class OnnxExtractor:
             "no Gemm, MatMul or 1x1 Conv with constant weights gives the output of "
             f"{self._source}; pass {argument('layer', 'TENSOR')}"
         )
-
-
-def _is_float_matrix(array: AnyArray) -> bool:
-    return array.ndim == 2 and array.dtype.kind == "f"
 
 
 def _are_unscaled(array: AnyArray) -> bool:

@@ -17,7 +17,7 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     Parameters
     ----------
     name
-        One of `names()`.
+        One of `list_architectures()`.
     weights
         The path of a checkpoint (torch.save or safetensors), a state dict, "bundled" for the
         weights that come in a package of the extra `lite` (efficientnet-lite0), or None for random

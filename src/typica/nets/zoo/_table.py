@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from typica.data import Preprocessing
-from typica.errors import InputError, at
+from typica.errors import InputError, at, warn_of_old_name
 
 _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
@@ -51,13 +51,19 @@ ENTRIES = {
 }
 
 
-def names() -> list[str]:
+def list_architectures() -> list[str]:
     """Return the names of the architectures, as `load` and `transform` take them.
 
-    >>> names()[0]
+    >>> list_architectures()[0]
     'densenet-bc-100'
     """
     return sorted(ENTRIES)
+
+
+def names() -> list[str]:
+    """Return the same; `list_architectures` has taken its place."""
+    warn_of_old_name("zoo.names", "zoo.list_architectures")
+    return list_architectures()
 
 
 def transform(name: str) -> Preprocessing:
@@ -88,7 +94,8 @@ def known_name(name: str) -> str:
     """Return an architecture's name in the zoo, whatever its case and hyphens; refuse others."""
     found = find(name)
     if found is None:
-        raise InputError(f"architecture {name!r} is unknown; choose one of {', '.join(names())}.")
+        known = ", ".join(list_architectures())
+        raise InputError(f"architecture {name!r} is unknown; choose one of {known}.")
     return found
 
 

@@ -455,24 +455,24 @@
     }
   }
 
-  /** Sort a table by one of its columns; cells without a value stay last. */
+  /** Sort each section of a table by one of its columns; cells without a value stay last. */
   function sortBy(header) {
     const headers = [...header.parentNode.children];
     const column = headers.indexOf(header);
-    const body = header.closest("table").tBodies[0];
+    const sections = [...header.closest("table").tBodies].map((body) => [...body.querySelectorAll("tr:not(.section)")]);
     const key = (row) => row.children[column].dataset.v;
-    const numeric = [...body.rows].every((row) => key(row) === undefined || !Number.isNaN(Number(key(row))));
+    const numeric = sections.flat().every((row) => key(row) === undefined || !Number.isNaN(Number(key(row))));
     // Numbers start with the largest, unless smaller is better; names with A.
     const first = numeric && !header.textContent.includes("↓") ? "descending" : "ascending";
     const opposite = { ascending: "descending", descending: "ascending" };
     const order = opposite[header.ariaSort] ?? first;
     const sign = order === "ascending" ? 1 : -1;
-    const rows = [...body.rows].sort((one, other) => {
+    const compared = (one, other) => {
       const [a, b] = [key(one), key(other)];
       if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
       return sign * (numeric ? a - b : a.localeCompare(b));
-    });
-    body.append(...rows);
+    };
+    for (const rows of sections) rows[0]?.parentNode.append(...rows.sort(compared));
     for (const other of headers) other.setAttribute("aria-sort", other === header ? order : "none");
   }
 
