@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Self
 
@@ -30,6 +28,7 @@ from typica.errors import InputError, argument, border, by_caller
 from typica.head import head_to_pass
 from typica.labels import as_labels
 from typica.moments import Moments
+from typica.remembered import held
 from typica.store import State
 from typica.tags import Tags
 
@@ -252,23 +251,23 @@ class Estimator(BaseEstimator):
 
     def _check(self, X: Any, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note the width and column names to expect."""
-        if not hasattr(X, "shape") and hasattr(X, "features"):
-            raise InputError(
-                "got a bank where rows are needed; pass its features or, to fit a Pipeline on it, "
-                "call typica.fit(pipeline, bank)."
-            )
-        has_names, knows_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")
-        first = has_names and knows_names and not reset
-        if first:  # naming the missing column says more than a count
+        _refuse_bank(X)
+        named = hasattr(X, "columns")
+        by_name = named and not reset and hasattr(self, "feature_names_in_")
+        if by_name:  # first: naming the missing column says more than a count
             self._check_names(X, reset)
         Z = as_features(X, self._width_to_expect(reset), type(self).__name__)
-        if has_names and not first:
-            self._check_names(X, reset)
-        elif knows_names and not has_names and (reset or not self._takes_unnamed()):
-            self._check_names(Z, reset)
-        elif reset:
-            self.n_features_in_ = int(Z.shape[1])
+        if not by_name:
+            self._check_columns(X if named else Z, named, reset)
         return Z
+
+    def _check_columns(self, X: Any, named: bool, reset: bool) -> None:
+        """Compare or note the names of checked rows; without names, note their width."""
+        known = hasattr(self, "feature_names_in_") and (reset or not self._takes_unnamed())
+        if named or known:
+            self._check_names(X, reset)
+        elif reset:
+            self.n_features_in_ = int(X.shape[1])
 
     def name_columns(self, names: Sequence[str]) -> None:
         """Note the names of a file's columns, by which other files are read.
@@ -370,32 +369,13 @@ class Estimator(BaseEstimator):
                     raise TypeError(f"{name} is a {found} and not a number")
 
 
-@dataclass(frozen=True, eq=False)
-class HeldArray:
-    """What an estimator remembers of a parameter that is an array; equal if the content is."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, HeldArray):
-            return False
-        return self.value is other.value or np.array_equal(
-            to_numpy(self.value), to_numpy(other.value)
+def _refuse_bank(X: Any) -> None:
+    """Say what to do with a bank where an estimator takes rows."""
+    if not hasattr(X, "shape") and hasattr(X, "features"):
+        raise InputError(
+            "got a bank where rows are needed; pass its features or, to fit a Pipeline on it, "
+            "call typica.fit(pipeline, bank)."
         )
-
-    def __hash__(self) -> int:
-        return hash(to_numpy(self.value).shape)
-
-
-def held(value: Any) -> Any:
-    """Return what an estimator remembers of a parameter, or a dict of them, to compare by `==`."""
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    if isinstance(value, dict):
-        return {name: held(part) for name, part in value.items()}
-    if isinstance(value, list | tuple) and any(hasattr(part, "__array__") for part in value):
-        return [held(part) for part in value]
-    return HeldArray(value) if hasattr(value, "__array__") else value
 
 
 def _moved(derived: Any, Z: Array) -> Any:

@@ -17,7 +17,7 @@ FLOORS = [  # from the top
     "store",
     "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine groups",
-    "tags",
+    "remembered tags",
     "estimator registry",
     "detectors",
     "rectify",

@@ -7,13 +7,13 @@ from typica.calibration._groups import (
     Classes,
     pool_rare,
     predicted_classes,
-    warn_of_pool,
 )
 from typica.calibration._levels import CalibrationOptions, Levels, false_alarm_rate
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
 from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
+from typica.calibration._warnings import warn_of_pool
 
 __all__ = [
     "EVERYTHING",

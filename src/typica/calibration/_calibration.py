@@ -13,7 +13,7 @@ docs/guarantees.md says what is guaranteed, and when it is not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -40,16 +40,15 @@ from typica.calibration._sources import (
     read_seen,
     source_name,
 )
-from typica.calibration._threshold import calibration_size, guaranteed_rank
+from typica.calibration._threshold import guaranteed_rank
+from typica.calibration._warnings import say_too_few, warn_of_unknown
 from typica.checks import check_share, count, optional
-from typica.errors import CalibrationWarning, InputError, border, listed, warn
+from typica.errors import InputError, border
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
 from typica.labels import class_text
 from typica.store import State, storable
 from typica.written_numbers import Level
-
-_NAMED = 5  # groups that a warning names
 
 
 @storable("calibrated_scores")
@@ -264,10 +263,13 @@ class Calibration:
         A group without calibration scores rejects nothing.
         """
         thresholds = self.thresholds(levels)
-        self._warn_of_unknown(classes)
         offsets = np.full(len(scores), -math.inf, dtype=scores.dtype)
+        groups = []
         for group, rows in group_rows(classes, self.taxonomy):
             offsets[rows] = thresholds.get(group, -math.inf)
+            groups.append(group)
+        if len(scores):
+            warn_of_unknown(groups, thresholds)
         return offsets
 
     @border
@@ -372,20 +374,6 @@ class Calibration:
             values[rows] = kernel(sample, scores[rows])
         return values
 
-    def _warn_of_unknown(self, classes: Classes) -> None:
-        """Warn where none of the predicted classes is in a group that has calibration scores."""
-        if classes is None or not len(classes):
-            return
-        groups = [group for group, _ in group_rows(classes, self.taxonomy)]
-        if any(group in self.samples for group in groups):
-            return
-        warn(
-            f"no row is in a calibrated group ({listed(self.samples, _NAMED)}), but in "
-            f"{listed(groups, _NAMED)}, so none is rejected; pass predicted= with the classes that "
-            "`calibrate` was given.",
-            CalibrationWarning,
-        )
-
     def _rank(self, sample: ScoreSample, levels: Levels) -> int:
         size = sample.kept if sample.fixed is None else sample.n
         return guaranteed_rank(size, levels.alpha, levels.confidence)
@@ -403,25 +391,10 @@ class Calibration:
             if k == 0:
                 helpless.append(group)
         if helpless and levels.alpha:
-            self._complain(helpless, levels)
+            group = min(helpless, key=lambda name: self.samples[name].kept)
+            named = group if self.by_class else None
+            say_too_few(levels, self.samples[group].kept, named, self.is_of_half)
         return found
-
-    def _complain(self, helpless: Iterable[str], levels: Levels) -> None:
-        """Say that a group has too few scores to reject anything."""
-        group = min(helpless, key=lambda name: self.samples[name].kept)
-        need = calibration_size(levels.alpha, levels.confidence)
-        found = f"{self.samples[group].kept} calibration inputs"
-        if self.by_class:
-            found += f" of group {group!r}"
-        if self.is_of_half:
-            need *= 2
-            found += " (the other half is for the ranks of the members)"
-        remedy = f"pass at least {need}, or a larger alpha."
-        if self.by_class:
-            remedy = f"pass at least {need} per group (pool rare classes), or a larger alpha."
-        if levels.confidence is not None:
-            raise InputError(f"{found} are too few for {levels}; {remedy}")
-        warn(f"{found} are too few to reject anything at {levels}; {remedy}", CalibrationWarning)
 
     def state(self) -> State:
         """Return what is to be stored."""

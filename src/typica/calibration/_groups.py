@@ -9,20 +9,14 @@ import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import (
-    CalibrationWarning,
     InputError,
     a_kind,
-    argument,
     border,
-    by_caller,
-    listed,
-    warn,
 )
 from typica.labels import class_text
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
 RARE = "rare"  # the group of rare classes, with a + for each class of that name
-_NAMED = 5  # classes that a warning names
 EVERYTHING = "all"  # the one group if not calibrated by class
 
 Classes = AnyArray | None
@@ -60,19 +54,6 @@ def check_groups(groups: Any, by_class: bool) -> None:
         raise InputError("groups without by_class; pass by_class=True as well.")
     if not isinstance(groups, Mapping):
         raise InputError(f"groups is {a_kind(groups)}, not a mapping; pass {{class: group}}.")
-
-
-def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
-    """Say which classes share one threshold, and how many rows would give each its own."""
-    alone = f"leave out {argument('by_class')}"
-    otherwise = by_caller("say with groups= which classes to join", alone)
-    needed = int(np.ceil(SMALLEST_GROUP * counts.sum() / counts.min()))
-    warn(
-        f"{len(rare)} of {len(counts)} classes ({listed(rare, _NAMED)}) share one "
-        "threshold, and alpha holds for them together: each can expect fewer than "
-        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
-        CalibrationWarning,
-    )
 
 
 def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

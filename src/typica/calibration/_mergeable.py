@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from typica.errors import InputError
+from typica.keys import STEP, Keys, scrambled
 
 if TYPE_CHECKING:
     from typica.calibration._calibration import Calibration
@@ -31,8 +32,12 @@ def check_mergeable(one: Calibration, other: Calibration) -> None:
             "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
             "scikit-learn's detectors must see all rows in one detector, by partial_calibrate."
         )
-    if "" not in one.sources or "" not in other.sources:
-        return
+    if "" in one.sources and "" in other.sources:
+        _check_other_rows(one, other)
+
+
+def _check_other_rows(one: Calibration, other: Calibration) -> None:
+    """Raise where the scores themselves tell that two calibrations saw the same rows."""
     if _have_equal_scores(one, other) or _holds_all_of(one, other) or _holds_all_of(other, one):
         raise InputError(
             "both hold the same scores, and a row that counts twice breaks every guarantee; "
@@ -57,16 +62,16 @@ def _holds_all_of(one: Calibration, other: Calibration) -> bool:
     """
     for group, sample in other.samples.items():
         known = one.samples.get(group)
-        if known is None or not _marks(sample, known).issubset(_marks(known, known)):
+        if known is None or not np.isin(_marks(sample, known), _marks(known, known)).all():
             return False
     scores = np.concatenate([sample.ordered for sample in other.samples.values()])
     return len(np.unique(scores)) >= _TELLING
 
 
-def _marks(sample: ScoreSample, known: ScoreSample) -> set[tuple[int, float]]:
-    """Return the key and score of each row of a sample that the sample `known` would keep."""
+def _marks(sample: ScoreSample, known: ScoreSample) -> Keys:
+    """Return a hash of key and score for each row of a sample that `known` would keep as well."""
     keys, scores = sample.keys, sample.ordered
     if known.kept == known.limit:
         within = keys <= known.keys.max()
         keys, scores = keys[within], scores[within]
-    return set(zip(keys.tolist(), scores.tolist(), strict=True))
+    return scrambled(keys + STEP * scores.view(np.uint64))

@@ -25,8 +25,9 @@ from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border, counted
-from typica.estimator import NotFittedError, held
+from typica.estimator import NotFittedError
 from typica.moments import Moments
+from typica.remembered import RememberedStep
 from typica.store import State
 from typica.written_numbers import Level
 
@@ -42,21 +43,6 @@ class Scored(NamedTuple):
     scores: Array
     matches: Matches | None
     classes: Classes
-
-
-class _StepBefore(NamedTuple):
-    """A step of a Pipeline before the detector, and the parameters that it had when calibrated."""
-
-    step: Any
-    parameters: dict[str, Any]
-
-    @classmethod
-    def of(cls, step: Any) -> Self:
-        return cls(step, held(step.get_params(deep=False)))
-
-    def has_changed(self) -> bool:
-        today = {name: held(getattr(self.step, name, None)) for name in self.parameters}
-        return today != self.parameters
 
 
 class Calibrated(Provisional):
@@ -287,7 +273,7 @@ class Calibrated(Provisional):
         A Pipeline's `set_params` can change them, and with them the scores.
         """
         if steps:
-            self._decided_after = [_StepBefore.of(step) for step in steps]
+            self._decided_after = [RememberedStep.of(step) for step in steps]
 
     @property
     def n_features(self) -> int | None:

@@ -1,0 +1,70 @@
+"""What is said of calibrations that cannot do what was asked for, or not for every class."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from typica.arrays import AnyArray
+from typica.calibration._groups import SMALLEST_GROUP
+from typica.calibration._levels import Levels
+from typica.calibration._threshold import calibration_size
+from typica.errors import CalibrationWarning, InputError, argument, by_caller, listed, warn
+
+_NAMED = 5  # classes or groups that a warning names
+
+
+def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
+    """Say which classes share one threshold, and how many rows would give each its own."""
+    alone = f"leave out {argument('by_class')}"
+    otherwise = by_caller("say with groups= which classes to join", alone)
+    needed = int(np.ceil(SMALLEST_GROUP * counts.sum() / counts.min()))
+    warn(
+        f"{len(rare)} of {len(counts)} classes ({listed(rare, _NAMED)}) share one "
+        "threshold, and alpha holds for them together: each can expect fewer than "
+        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
+        CalibrationWarning,
+    )
+
+
+def warn_of_unknown(groups: Collection[str], calibrated: Collection[str]) -> None:
+    """Warn where none of the groups that rows are in has calibration scores."""
+    if not groups or any(group in calibrated for group in groups):
+        return
+    warn(
+        f"no row is in a calibrated group ({listed(calibrated, _NAMED)}), but in "
+        f"{listed(groups, _NAMED)}, so none is rejected; pass predicted= with the classes that "
+        "`calibrate` was given.",
+        CalibrationWarning,
+    )
+
+
+def say_too_few(levels: Levels, kept: int, group: str | None, of_half: bool) -> None:
+    """Say that a calibration, or a group of it, has too few scores to reject anything.
+
+    Parameters
+    ----------
+    levels
+        What was asked for; with a confidence this is an error, without it a warning.
+    kept
+        How many scores there are.
+    group
+        The group that has so few; None where all rows are one.
+    of_half
+        Whether only half of the held-out rows gave scores.
+    """
+    need = calibration_size(levels.alpha, levels.confidence)
+    found = f"{kept} calibration inputs"
+    if group is not None:
+        found += f" of group {group!r}"
+    if of_half:
+        need *= 2
+        found += " (the other half is for the ranks of the members)"
+    remedy = f"pass at least {need}, or a larger alpha."
+    if group is not None:
+        remedy = f"pass at least {need} per group (pool rare classes), or a larger alpha."
+    if levels.confidence is not None:
+        raise InputError(f"{found} are too few for {levels}; {remedy}")
+    warn(f"{found} are too few to reject anything at {levels}; {remedy}", CalibrationWarning)
