@@ -339,7 +339,8 @@ class _Shown:
     def to_dict(self) -> dict[str, Any]:
         """Return rows and groups as JSON values, with how many there are."""
         listed = self.chosen if self.sort is None else self.chosen.sort(self.sort)
-        columns, found = listed.table(), self.verdicts
+        columns = listed.table() | {"why": listed.why.tolist()}
+        found = self.verdicts
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         told = {"n": len(found), "rejected": found.n_rejected, "rows": rows}
         if found.groups is None:
