@@ -269,8 +269,10 @@ def _check_call(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         place = _place(public, args)
-        by_name = [name for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
-        if by_name and str(error) == "too many positional arguments":
+        known = signature.parameters.values()
+        by_place = [p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        by_name = [p.name for p in known if p.kind is p.KEYWORD_ONLY]
+        if by_name and len(args) > len(by_place):
             raise TypeError(f"{place}: {error}; pass {', '.join(by_name)} by name.") from None
         raise TypeError(f"{place}: {error}.") from None
 
