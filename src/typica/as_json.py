@@ -1,7 +1,8 @@
-"""JSON: numbers and values in a form that it can hold, their canonical text, and files of it."""
+"""JSON: values in a form that it can hold, their canonical text and its digest, files of it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -41,6 +42,16 @@ def json_text(value: Any) -> str:
     '{"a":[0.5],"b":1}'
     """
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of the JSON of plain data, whatever the order of its keys.
+
+    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def finite_number(value: Any) -> float | None:

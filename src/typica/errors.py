@@ -61,23 +61,6 @@ class LogitsWarning(InputWarning):
     """The warning of input that is taken as logits, though nobody said that it is."""
 
 
-def ignore_missing_names() -> None:
-    """Filter out the warning of scikit-learn that an array has no column names.
-
-    Within `warnings.catch_warnings`, for rows of files: their columns are compared by name where
-    they are read.
-    """
-    warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-
-
-def ignore_broken_metadata() -> None:
-    """Filter out what Pillow warns of broken metadata, which no pixel depends on.
-
-    Within `warnings.catch_warnings`, for processes that are ours: the shell, and the server.
-    """
-    warnings.filterwarnings("ignore", module=r"PIL\.(Jpeg|Png|Tiff)ImagePlugin$")
-
-
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()
@@ -126,7 +109,7 @@ def by_caller(python: str, shell: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return how many of something there are, for a message.
+    """Return how many of something there are, for an error message.
 
     >>> counted(1, "input"), counted(2, "input"), counted(2, "class")
     ('1 input', '2 inputs', '2 classes')
@@ -137,7 +120,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def a_kind(value: object) -> str:
-    """Return what kind of thing a value is, with its article, for a message.
+    """Return what kind of thing a value is, with its article, for an error message.
 
     >>> a_kind(3), a_kind("three")
     ('an int', 'a str')

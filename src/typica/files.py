@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import io
-import json
 import os
 import platform
 import re
@@ -19,7 +18,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from typica.errors import FormatError, InputError, reason_of
 
@@ -216,16 +214,6 @@ def sha256(*files: Path) -> str:
             while block := file.read(CHUNK):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def digest_of(value: Any) -> str:
-    """Return the SHA-256 of plain data, whatever the order of its keys.
-
-    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
-    True
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_lines(file: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:

@@ -22,7 +22,6 @@ from typica.arrays import (
 )
 from typica.checks import Parameter
 from typica.errors import InputError, about, argument, border, by_caller
-from typica.linalg import Floats
 from typica.store import State, storable
 
 
@@ -146,21 +145,6 @@ HEAD = Parameter(
 def head_to_pass() -> str:
     """Return how to pass a missing `Head`: `head=typica.Head(weight, bias)`, or `--head FILE`."""
     return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
-
-
-def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return the shortest feature (m,) for which the logits of a `Head` are nearest to zero.
-
-    That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
-
-    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
-    array([-1.,  2.])
-    """
-    if head is None:
-        return np.zeros(m)
-    W = head.weight.astype(np.float64)
-    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
-    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
 
 
 def check_known(labels: Labels | None, head: Head) -> None:

@@ -159,7 +159,7 @@ def _kind_by_arrays(names: Iterable[str]) -> Kind | None:
 
 
 def layers_named(names: Iterable[str]) -> list[str]:
-    """Return which layers a file holds, by the names of its arrays; '' for one without a name.
+    """Tell which layers are in a file, a head or weights, by the names of its arrays; '' if none.
 
     >>> layers_named(["fc.weight", "fc.bias", "hidden.weight", "classes"]), layers_named(["weight"])
     (['fc', 'hidden'], [''])

@@ -51,6 +51,18 @@ def labels_at(y: Any, rows: NDArray[np.int64]) -> Labels:
     return as_labels(to_numpy(y)[rows])
 
 
+def with_gaps(labels: AnyArray, there: Sequence[bool]) -> AnyArray:
+    """Return the labels of those rows that have one as labels of all rows: None for the others.
+
+    Who needs labels refuses None, and who needs none can read the features.
+    """
+    if all(there):
+        return labels
+    found = np.full(len(there), None, dtype=object)
+    found[np.asarray(there)] = labels.tolist()
+    return found
+
+
 def class_text(name: Any) -> str:
     """Return the text of a label, the same for an integer and an equal float.
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from typica.as_json import digest_of
 from typica.errors import FormatError, InputError, border
-from typica.files import digest_of
 from typica.store import State, storable
 
 PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by another name

@@ -805,23 +805,24 @@ def test_rounds_do_not_warn_of_classes_that_are_small():
 @pytest.mark.parametrize(("held_out", "split"), [(None, "train"), ("held", None)])
 def test_held_out_images_are_taken_whole(data: Data, tmp_path, monkeypatch, held_out, split):
     from typica.bench import _evaluate_files as files
+    from typica.bench._fit_files import OpenedInputs
+    from typica.data import open_features
 
     monkeypatch.chdir(tmp_path)
     typica.write_bank("train.bank", data.train, labels=data.labels)
     typica.write_bank("held.bank", data.train, labels=data.labels)
-    asked = {}
+    splits, opened, changed = {}, {}, []
 
-    def bank_of(path: str, *_: object, **options: object) -> str:
-        asked[path] = options.get("split")
-        return f"{path}.bank"
+    def open_inputs(path: str, *_: object, **options: object) -> OpenedInputs:
+        splits[path], opened[path] = options.get("split"), object()
+        return OpenedInputs(open_features(f"{path}.bank"), opened[path])
 
-    def near(parts: object, images: str, split: str | None, **_: object) -> dict[str, np.ndarray]:
-        assert asked[images] == split
-        asked["changed"] = split
+    def near(parts: object, images: object, **_: object) -> dict[str, np.ndarray]:
+        changed.append(images)
         return {}
 
-    monkeypatch.setattr(files, "holds_images", lambda path: True)
-    monkeypatch.setattr(files, "bank_of", bank_of)
+    monkeypatch.setattr(files, "open_inputs", open_inputs)
     monkeypatch.setattr(files, "_near", near)
     files.choose_files("train", held_out=held_out, split="train", names="ctm")
-    assert asked["changed"] == split
+    assert changed == [opened[held_out or "train"]]  # the very images, opened once
+    assert splits[held_out or "train"] == split

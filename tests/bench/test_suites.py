@@ -224,7 +224,7 @@ id_set = "CIFAR-10"
         (GOOD.replace("[ood]\nfar = { path = \"far\" }", "ood = 3"), r"id\.ood: unknown key"),
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
         (GOOD + "[methods.ensemble]\nmembers = ['ctn']", r"methods\.ensemble: detector 'ctn' is unknown; choose one of cadref"),
-        (GOOD + "[methods.ensemble]\nmembers = [3]", r"methods\.ensemble: members\[0\] is a int; pass names of detectors"),
+        (GOOD + "[methods.ensemble]\nmembers = [3]", r"methods\.ensemble: members\[0\] is an int; pass names of detectors"),
         (GOOD + "[methods.cw]\nk = 3", r"methods\.cw\.k: unknown parameter; it has none$"),
         (GOOD + "[methods.odin]\nstd = 0", r"methods\.odin: std=0 cannot divide a step; pass 1, three numbers, or 'transform'"),
         (GOOD + "[methods.odin]\nstd = [1, 2]", r"methods\.odin: std=\[1, 2\] cannot divide a step"),

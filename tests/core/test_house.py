@@ -12,7 +12,7 @@ import typica
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
     "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
-    "written_numbers",
+    "warning_filters written_numbers",
     "arrays cosines keys linalg",
     "store",
     "labels sums",

@@ -197,6 +197,9 @@ WRONG: dict[object, dict[str, Call]] = {
         "features_of": lambda w: nets.features_of(w.opened, w.images, None, 3),
         "judge_images": lambda w: nets.judge_images(3, w.images),
         "make_runner": lambda w: nets.make_runner(w.opened.extractor, "foo", sample=w.pixels),
+        "check_no_network": lambda w: nets.check_no_network(
+            {"model": "resnet-18"}, "these are rows"
+        ),
         "mislead": lambda w: nets.mislead(w.opened.extractor, 3),
         "open_model": lambda w: nets.open_model("resnet-18", "bundled"),
         "reopen": lambda w: nets.reopen(None),
@@ -315,9 +318,9 @@ EXEMPT: dict[object, dict[str, str]] = {
     data: {
         FILE: "FeatureFile Images RowWriter check_verdict_file decode find_head open_features "
         "read_arriving read_classes read_features read_grouped read_head read_known "
-        "read_labelled read_labels read_listing read_origin read_rows unpack",
+        "checked_rows read_labelled read_labels read_listing read_origin read_rows unpack",
         RECORD: "Batch Features RowPrinter",
-        TELLS: "are_images has_logits holds_images names_file thumbnail",
+        TELLS: "are_images column_named has_logits holds_images names_file thumbnail",
     },
     sets: {RECORD: "BenchmarkSet SetFile", TELLS: "list_sets size_text"},
     decide: {FILE: "describe_file load_detector", RECORD: "Judgement Rate"},
@@ -332,7 +335,7 @@ EXEMPT: dict[object, dict[str, str]] = {
         RECORD: "Extraction Guarded Opened Reopened Runner Seen Trial",
         TELLS: "agreements_file code_of code_to_agree_to code_to_run is_function one_backend",
     },
-    zoo: {TELLS: "find names"},
+    zoo: {TELLS: "find list_architectures names"},
     rectify: {TELLS: "list_rectifiers"},
     scale: {
         FILE: "calibrate_part find_files judge_part learn_part read_batch read_part",

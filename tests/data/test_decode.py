@@ -288,7 +288,7 @@ def test_of_broken_metadata_our_own_processes_alone_are_quiet(tmp_path):
     (tmp_path / "a.jpg").write_bytes(encoded(smooth(), "jpeg", exif=exif))
     opened = "from PIL import Image\nimport typica.data\nprint(Image.open('a.jpg').size)"
     decoded = "from typica.data import decode\nprint(decode('a.jpg').size)"
-    ours = "import warnings\nfrom typica.errors import ignore_broken_metadata\n"
+    ours = "import warnings\nfrom typica.warning_filters import ignore_broken_metadata\n"
     ours += f"ignore_broken_metadata()\n{decoded}"
     for code, noisy in ((opened, True), (decoded, True), (ours, False)):
         told = subprocess.run(

@@ -287,7 +287,7 @@ def test_scaling_order_and_bounds(L, factor, temperature, random):
         (OpenMax(tail=1), r"OpenMax.fit: tail=1 is not an integer of at least 2; pass tail>=2."),
         (OpenMax(tail=2.5), r"tail=2.5 is not an integer"),
         (OpenMax(alpha=0), r"OpenMax.fit: alpha=0 is not an integer of at least 1; pass alpha>=1."),
-        (MaxLogit(head=np.eye(2)), r"MaxLogit.fit: head is a ndarray; pass typica.Head"),
+        (MaxLogit(head=np.eye(2)), r"MaxLogit.fit: head is an ndarray; pass typica.Head"),
         (OpenMax(distance="cityblock"), r"distance='cityblock' is unknown; choose one of eucos, euclidean, cosine."),
     ],
     ids=lambda x: str(x)[:40],

@@ -32,12 +32,13 @@ from typica.data import (
     read_rows,
 )
 from typica.detectors import Estimator, final_detector
-from typica.errors import InputError, about, argument, border, counted, ignore_missing_names
+from typica.errors import InputError, about, argument, border, counted
 from typica.head import Head
 from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
 from typica.nets import InputReader, check_no_network
 from typica.progress import work
+from typica.warning_filters import ignore_missing_names
 from typica.written_numbers import Level
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is

@@ -120,7 +120,7 @@ def fit_files(
 
 
 class OpenedInputs(NamedTuple):
-    """Features, opened; with the images that they were made of, if those were given."""
+    """What fits and choices from files work on: features, and their images if those were given."""
 
     features: FeatureFile
     images: Images | None = None

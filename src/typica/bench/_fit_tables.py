@@ -34,7 +34,7 @@ def threshold_to_come(calibrated: bool) -> Iterator[None]:
 
 
 def say_provisional() -> None:
-    """Say what the threshold of a fit without calibration is worth."""
+    """Say, after a fit from files, what its threshold is worth without calibration."""
     wanted = argument("calibrate", "HELD_OUT")
     note(f"threshold from training rows, which is optimistic; pass {wanted}")
 

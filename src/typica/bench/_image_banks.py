@@ -16,7 +16,7 @@ from typica.nets import Settings, extract, reopen
 from typica.origin import Origin
 
 
-def digest_of(identity: Mapping[str, Any]) -> str:
+def bank_suffix(identity: Mapping[str, Any]) -> str:
     """Return the end of the name that a bank of images has in Typica's home."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -66,7 +66,7 @@ def banked(
         images = in_order(images, classes)
     with about(str(path)):
         opened, transform = reopen(origin, **network, images=images)
-    name = f"{path.resolve().name}-{digest_of(opened.identity_of(images, transform))}"
+    name = f"{path.resolve().name}-{bank_suffix(opened.identity_of(images, transform))}"
     folder = home() / "banks" / name
     bank = extract(images, opened, folder, transform, settings=settings)
     return Banked(images, bank)

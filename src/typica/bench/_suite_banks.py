@@ -17,7 +17,7 @@ import numpy as np
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
 from typica.bench._feature_suite import FeatureSuite, with_accuracy
-from typica.bench._image_banks import digest_of
+from typica.bench._image_banks import bank_suffix
 from typica.bench._image_methods import Moved, TrainImages
 from typica.bench._suite import Source, Suite
 from typica.data import (
@@ -236,7 +236,7 @@ class _SuiteJob:
         return None if name in self.suite.ood else list(self.suite.classes) or None
 
     def _folder(self, name: str, images: Images) -> Path:
-        return self.cache / f"{name}-{digest_of(self._identity(images))}"
+        return self.cache / f"{name}-{bank_suffix(self._identity(images))}"
 
     def features(self, name: str, place: _Place) -> _Set:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""

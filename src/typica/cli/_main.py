@@ -15,10 +15,9 @@ from typica.cli._several_values import spread
 from typica.errors import (
     CalibrationWarning,
     InputError,
-    ignore_broken_metadata,
-    ignore_missing_names,
     in_shell,
 )
+from typica.warning_filters import ignore_broken_metadata, ignore_missing_names
 
 
 def main(arguments: list[str] | None = None) -> None:

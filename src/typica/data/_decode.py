@@ -9,8 +9,8 @@
 | EXIF orientation           | applied when asked, else left; Pillow itself applies that of a TIFF |
 
 What cannot be decoded is an ImageError. Of broken metadata Pillow warns as it does in any program,
-which `typica.errors.ignore_broken_metadata` hides where the process is ours. Filters belong to the
-whole process, and several threads decode images, so that none is set here.
+which `typica.warning_filters` hides where the process is ours. Filters belong to the whole process,
+and several threads decode images, so none is set here.
 """
 
 from __future__ import annotations

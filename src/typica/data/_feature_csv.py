@@ -20,10 +20,10 @@ from typica.data._feature_table import (
     label_name,
     names_apart,
     sort_columns,
-    with_gaps,
 )
 from typica.errors import FormatError
 from typica.files import read_text, reading
+from typica.labels import with_gaps
 from typica.spreadsheets import plain_cell
 
 Row = list[str]

@@ -18,11 +18,11 @@ from typica.data._feature_table import (
     columns_in_order,
     names_apart,
     sort_columns,
-    with_gaps,
 )
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
+from typica.labels import with_gaps
 
 _INDEX = re.compile(r"__index_level_\d+__")  # how pandas calls an index that has no name
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from typica.arrays import AnyArray
 from typica.errors import FormatError, listed
 from typica.kinds import Kind, check_kind
@@ -98,18 +96,6 @@ def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: P
                 "use the names that the columns had there."
             )
     return list(wanted)
-
-
-def with_gaps(labels: AnyArray, there: Sequence[bool]) -> AnyArray:
-    """Return the labels of those rows that have one as labels of all rows: None for the others.
-
-    Who needs labels refuses None, and who needs none can read the features.
-    """
-    if all(there):
-        return labels
-    found = np.full(len(there), None, dtype=object)
-    found[np.asarray(there)] = labels.tolist()
-    return found
 
 
 def check_groups(name: str, missing: int, rows: int, path: Path) -> None:

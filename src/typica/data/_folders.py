@@ -14,7 +14,7 @@ from typica.kinds import named_as_image
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a path in a folder, or an archive of one, is hidden, or what macOS adds."""
+    """Tell whether a path in a folder or archive of images is hidden, or what macOS adds."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 

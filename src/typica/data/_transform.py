@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.arrays import AnyArray
+from typica.as_json import digest_of
 from typica.checks import is_whole
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
 from typica.errors import InputError, border
-from typica.files import digest_of
 
 CHANNELS = {"RGB": 3, "L": 1, "BGR": 3}  # of each mode; L is grey, BGR what OpenCV reads
 

@@ -163,7 +163,7 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
 
 
 def advice_to_calibrate() -> str:
-    """Return how to calibrate a detector, for messages."""
+    """Return how to calibrate, for messages about a provisional threshold or none."""
     how = by_caller("call calibrate", "run `typica calibrate`")
     return f"{how} with held-out inputs"
 

@@ -188,6 +188,7 @@ class InputReader:
         return Look(opened, transform, self.logits, settings, total, self.layers)
 
 
+@border
 def check_no_network(network: Mapping[str, Any], these: str) -> None:
     """Refuse a network, or what belongs to it, where no images are there to go through it.
 

@@ -52,7 +52,7 @@ def divisor() -> Parameter:
 
 
 def is_per_channel(value: object) -> bool:
-    """Tell whether a value is one number, or lists one per channel, of colours or of grey.
+    """Tell whether a parameter of an image method is one number, or one per channel.
 
     >>> is_per_channel(0.5), is_per_channel([0.2, 0.3, 0.2]), is_per_channel([0.2, 0.3])
     (True, True, False)
@@ -97,7 +97,7 @@ def _are_steepnesses(value: Any) -> bool:
 
 
 def is_list(value: Any) -> bool:
-    """Tell whether a parameter lists several values, in an array too.
+    """Tell whether a parameter of an image method lists several values, in an array too.
 
     >>> is_list([0.5]), is_list(np.array([0.5])), is_list(np.array(0.5)), is_list(0.5)
     (True, True, False, False)

@@ -18,7 +18,7 @@ from mlserver.server import MLServer
 from mlserver.settings import ModelSettings, Settings
 
 import typica
-from typica.errors import border, ignore_broken_metadata
+from typica.errors import border
 from typica.serve._app import make_app
 from typica.serve._gate import Gate
 from typica.serve._grpc import Grpc
@@ -28,6 +28,7 @@ from typica.serve._options import GRACE, Options
 from typica.serve._runtime import Runtime
 from typica.serve._settings import model_settings
 from typica.serve._sockets import bound
+from typica.warning_filters import ignore_broken_metadata
 
 KEPT = 75  # seconds that a connection without requests is kept
 

@@ -39,7 +39,7 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
 
 
 class NoHeadError(InputError, AttributeError):
-    """The error of a detector that is used without the head it needs.
+    """The error of a headed detector that is used without a head.
 
     An AttributeError too, by which `hasattr` and `dir` know that there is none.
     """

@@ -15,8 +15,23 @@ from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import HEAD, Head, zero_logits
-from typica.linalg import Residuals, principal_axes
+from typica.head import HEAD, Head
+from typica.linalg import Floats, Residuals, principal_axes
+
+
+def zero_logits(head: Head | None, m: int) -> Floats:
+    """Return the shortest feature (m,) for which the logits of a head are nearest to zero.
+
+    That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
+
+    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
+    array([-1.,  2.])
+    """
+    if head is None:
+        return np.zeros(m)
+    W = head.weight.astype(np.float64)
+    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
+    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
 
 
 def principal_dim(dim: int | None, m: int) -> int:
