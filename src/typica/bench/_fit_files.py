@@ -11,7 +11,7 @@ import numpy as np
 
 from typica.arrays import AnyArray, Labels
 from typica.bench._fit_tables import Held, fit_tables, say_provisional, threshold_to_come
-from typica.checks import FromFile
+from typica.checks import FromFile, check_parameters
 from typica.data import (
     FeatureFile,
     Features,
@@ -114,6 +114,7 @@ def fit_files(
         check_no_network({} if held_images else network, f"{features} holds none")
         opened = open_features(features)
     made = _make(name, read, head, opened)
+    check_parameters(made.params, made)  # first: no file is to blame for them
     reader = InputReader(opened.origin, reads_logits(made), whose=str(opened.path), **network)
     n = _fit_and_calibrate(made, opened, labels, held_out, reader=reader, head=head)
     return Fitted(made, n)
