@@ -53,6 +53,13 @@ class CalibrationWarning(UserWarning):
     """The warning of a threshold that can do less than one would expect, e.g. reject nothing."""
 
 
+class NoHeadError(InputError, AttributeError):
+    """The error of a headed detector that is used without a head.
+
+    An AttributeError too, by which `hasattr` and `dir` know that there is none.
+    """
+
+
 class InputWarning(UserWarning):
     """The warning of input that can be used, but may not be what it is taken for."""
 

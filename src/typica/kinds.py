@@ -159,7 +159,9 @@ def _kind_by_arrays(names: Iterable[str]) -> Kind | None:
 
 
 def layers_named(names: Iterable[str]) -> list[str]:
-    """Tell which layers are in a file, a head or weights, by the names of its arrays; '' if none.
+    """Tell by the names of its arrays which layers a file holds: one of a head, more of weights.
+
+    '' is a layer without a name.
 
     >>> layers_named(["fc.weight", "fc.bias", "hidden.weight", "classes"]), layers_named(["weight"])
     (['fc', 'hidden'], [''])

@@ -13,7 +13,7 @@ from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
 from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
-from typica.calibration._warnings import warn_of_pool
+from typica.calibration._warnings import advice_to_calibrate, warn_of_pool
 
 __all__ = [
     "EVERYTHING",
@@ -24,6 +24,7 @@ __all__ = [
     "Classes",
     "Levels",
     "ScoreSample",
+    "advice_to_calibrate",
     "calibration_size",
     "check_scores",
     "false_alarm_rate",

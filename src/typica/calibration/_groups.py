@@ -98,7 +98,7 @@ def predicted_classes(predicted: Any) -> AnyArray:
 
 
 def _is_class(name: Any) -> bool:
-    """Tell whether a label can be the class that a network predicts."""
+    """Tell whether a value of `predicted` can be a class of a calibration's groups."""
     if isinstance(name, float | np.floating):
         return not np.isnan(name)
     return isinstance(name, str | int | np.integer | np.bool)

@@ -16,6 +16,7 @@ from typica.calibration import (
     Calibration,
     Classes,
     Levels,
+    advice_to_calibrate,
     check_scores,
     pool_rare,
     predicted_classes,
@@ -23,7 +24,7 @@ from typica.calibration import (
 )
 from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
-from typica.detectors._training_threshold import Provisional, advice_to_calibrate
+from typica.detectors._training_threshold import Provisional
 from typica.errors import InputError, border, counted
 from typica.estimator import NotFittedError
 from typica.moments import Moments

@@ -100,7 +100,7 @@ def _are_names(columns: Any) -> bool:
 
 
 def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    """Return the wanted columns of tables; a pattern stands for those that it matches, in order.
+    """Return the columns to read of tables in parts; a pattern stands for those that it matches.
 
     >>> named_columns(["f*"], ["id", "f0", "f1", "f10"])
     ('f0', 'f1', 'f10')

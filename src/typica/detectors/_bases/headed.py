@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
-from typica.errors import InputError, counted
+from typica.errors import InputError, NoHeadError, counted
 from typica.estimator import Estimator, LearnsMoments
 from typica.head import Head, check_same_kind, head_to_pass
 from typica.moments import Moments
@@ -36,13 +36,6 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
     check_same_kind(labels, head)
     predicted = map_rows(lambda rows: np.argmax(head.logits(rows), axis=1), Z, len(head.classes))
     return np.asarray(head.classes[predicted] == labels)
-
-
-class NoHeadError(InputError, AttributeError):
-    """The error of a headed detector that is used without a head.
-
-    An AttributeError too, by which `hasattr` and `dir` know that there is none.
-    """
 
 
 class ClassesOfHead(Estimator):

@@ -20,7 +20,7 @@ from typica.linalg import Floats, Residuals, principal_axes
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return the shortest feature (m,) for which the logits of a head are nearest to zero.
+    """Return the origin (m,) of ViM and Residual: the shortest feature with logits nearest to 0.
 
     That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
 
