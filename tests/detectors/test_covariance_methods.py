@@ -17,7 +17,7 @@ from sklearn.decomposition import PCA
 
 import typica
 from typica import Head, Mahalanobis, PCAReconstruction, RelativeMahalanobis, Residual, ViM
-from typica.detectors._bases import principal_dim
+from typica.detectors._bases.scatter import principal_dim
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::typica.CalibrationWarning"

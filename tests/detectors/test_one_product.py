@@ -9,7 +9,7 @@ from helpers.data import Data
 import typica
 from typica import detectors
 from typica.detectors import _quorum_witnesses, openmax
-from typica.detectors._bases import ClassesOfHead
+from typica.detectors._bases.headed import ClassesOfHead
 from typica.head import Head
 
 DEAR = {  # by detector: where its dearest step lies

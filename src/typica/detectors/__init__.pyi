@@ -1,6 +1,7 @@
 from ._banks import KnownRows, bank_labels, is_bank
-from ._bases import CosineDetector, TwoPasses
 from ._bases.combination import logistic_weights
+from ._bases.cosine import CosineDetector
+from ._bases.two_passes import TwoPasses
 from ._pipelines import (
     E,
     Estimator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,12 @@ from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
 from typica.detectors._matches import Matches
 from typica.errors import InputError, argument, border
-from typica.groups import judge_groups
 from typica.origin import Origin
-from typica.verdicts import Rule, Verdicts
 from typica.written_numbers import Level
+
+# What only some calls need is loaded by them, so that an import of a detector is fast.
+if TYPE_CHECKING:
+    from typica.verdicts import Rule, Verdicts
 
 _KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
 
@@ -141,6 +143,8 @@ class Decider(Calibrated):
             together, alpha or fdr is that of a group, and `groups` of the result has the verdicts
             on the groups: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
+        from typica.verdicts import Verdicts  # noqa: PLC0415
+
         asked = [level for level in (alpha, tpr, confidence) if level is not None]
         if fdr is not None and asked:
             others = f"{argument('alpha')} and {argument('confidence')}"
@@ -248,6 +252,8 @@ def _by_rows(
 
 def _rule(levels: Levels | None, fdr: Level | None) -> Rule | None:
     """Return what decides, as plain numbers."""
+    from typica.verdicts import Rule  # noqa: PLC0415
+
     if fdr is not None:
         return Rule(fdr=float(check_share(fdr, "fdr")))
     return None if levels is None else Rule(**levels.to_dict())
@@ -257,6 +263,8 @@ def _by_groups(
     p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Level | None
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that p-values give, the rows of a group taken together."""
+    from typica.groups import judge_groups  # noqa: PLC0415
+
     if levels is None or fdr is not None:
         return judge_groups(p, scores, groups, fdr=fdr)._asdict() | {"p_value": p}
     if levels.confidence is not None:

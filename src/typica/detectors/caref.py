@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, map_rows, namespace
-from typica.detectors._bases import MomentsDetector
+from typica.detectors._bases.headed import MomentsDetector
 from typica.head import HEAD, Head
 from typica.store import storable
 from typica.tags import Tags

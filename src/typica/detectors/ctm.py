@@ -25,13 +25,9 @@ import numpy as np
 from typica.arrays import AnyArray, Labels, Rows, as_floating
 from typica.checks import choice, truth
 from typica.cosines import paired_cosines
-from typica.detectors._bases import (
-    CosineDetector,
-    LearnsClassMeans,
-    check_classes,
-    correctly_classified,
-    mean_directions,
-)
+from typica.detectors._bases.cosine import CosineDetector
+from typica.detectors._bases.headed import check_classes, correctly_classified
+from typica.detectors._bases.means import LearnsClassMeans, mean_directions
 from typica.detectors._index import INDEXES, DirectionIndex
 from typica.errors import InputError
 from typica.extras import need

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.detectors._bases import ClassesOfHead, CosineDetector
+from typica.detectors._bases.cosine import CosineDetector
+from typica.detectors._bases.headed import ClassesOfHead
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import unit_rows

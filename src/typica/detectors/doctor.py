@@ -11,7 +11,7 @@ head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector, Tempered
+from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.linalg import softmax
 from typica.store import storable
 from typica.tags import Tags

@@ -10,7 +10,7 @@ the paper's choice; T -> 0 is MaxLogit. Score: one product with the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector, Tempered
+from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.store import storable
 from typica.tags import Tags
 

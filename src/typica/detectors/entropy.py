@@ -12,7 +12,7 @@ sort.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector
+from typica.detectors._bases.logit import LogitDetector
 from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable

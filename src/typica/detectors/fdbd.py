@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._bases import MomentsDetector
+from typica.detectors._bases.headed import MomentsDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import units

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.checks import count, number
-from typica.detectors._bases import LogitDetector
+from typica.detectors._bases.logit import LogitDetector
 from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable

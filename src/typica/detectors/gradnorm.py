@@ -12,7 +12,8 @@ with the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import HeadedDetector, Tempered
+from typica.detectors._bases.headed import HeadedDetector
+from typica.detectors._bases.logit import Tempered
 from typica.linalg import softmax_surplus
 from typica.store import storable
 from typica.tags import Tags

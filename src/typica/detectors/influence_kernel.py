@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import truth
-from typica.detectors._bases import MomentsDetector, check_classes, mean_directions
+from typica.detectors._bases.headed import MomentsDetector, check_classes
+from typica.detectors._bases.means import mean_directions
 from typica.head import HEAD, Head, check_known
 from typica.linalg import softmax_surplus, unit_rows
 from typica.store import storable

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, namespace
-from typica.detectors._bases import LogitDetector
+from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import log_softmax, softmax

@@ -38,7 +38,7 @@ from typica.arrays import (
     to_numpy,
 )
 from typica.checks import choice, count, optional
-from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k, in_blocks
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._index import LEAST_ROWS
 from typica.detectors._ivfpq import INDEX as CODED
 from typica.detectors._ivfpq import Codes, Quantiser

@@ -15,7 +15,7 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from typica.arrays import Array, by_sklearn
 from typica.checks import count
-from typica.detectors._bases import SUBSAMPLE, RowsDetector
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector
 from typica.errors import InputError
 from typica.store import storable
 from typica.tags import Tags

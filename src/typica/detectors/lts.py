@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.checks import percentile as percentile_parameter
-from typica.detectors._bases import HeadedDetector
+from typica.detectors._bases.headed import HeadedDetector
 from typica.head import HEAD, Head
 from typica.linalg import logsumexp, mean_of_largest
 from typica.store import storable

@@ -22,7 +22,8 @@ from typing import Self
 import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like
-from typica.detectors._bases import LearnsClassMeans, ScatterDetector, nan_as_minus_infinity
+from typica.detectors._bases.means import LearnsClassMeans
+from typica.detectors._bases.scatter import ScatterDetector, nan_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas
 from typica.errors import InputError
 from typica.linalg import Floats, anchor, shrunk_factor, squares_and_halves, squares_to_nearest

@@ -11,7 +11,7 @@ the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector
+from typica.detectors._bases.logit import LogitDetector
 from typica.head import HEAD, Head
 from typica.store import storable
 from typica.tags import Tags

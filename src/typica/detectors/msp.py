@@ -10,7 +10,7 @@ Networks, ICLR 2017. Higher = more typical, as printed. T = 1000 is the feature-
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector, Tempered
+from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.store import storable
 from typica.tags import Tags
 

@@ -33,7 +33,7 @@ from typica.arrays import (
     row_blocks,
 )
 from typica.checks import count, positive
-from typica.detectors._bases import HeadedDetector
+from typica.detectors._bases.headed import HeadedDetector
 from typica.head import HEAD, Head
 from typica.linalg import softmax_surplus
 from typica.store import storable

@@ -14,7 +14,7 @@ import numpy as np
 
 from typica.arrays import Array, like, namespace
 from typica.checks import number
-from typica.detectors._bases import MomentsDetector
+from typica.detectors._bases.headed import MomentsDetector
 from typica.head import HEAD, Head
 from typica.linalg import units
 from typica.store import storable

@@ -20,12 +20,8 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import count, optional, truth
-from typica.detectors._bases import (
-    ClassesOfHead,
-    ScatterDetector,
-    check_dim,
-    nan_as_minus_infinity,
-)
+from typica.detectors._bases.headed import ClassesOfHead
+from typica.detectors._bases.scatter import ScatterDetector, check_dim, nan_as_minus_infinity
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, principal_axes, safe_root

@@ -16,13 +16,8 @@ import numpy as np
 
 from typica.arrays import Array, Rows, as_floating, like
 from typica.checks import count
-from typica.detectors._bases import (
-    SUBSAMPLE,
-    HeadedDetector,
-    RowsDetector,
-    check_k,
-    in_blocks,
-)
+from typica.detectors._bases.headed import HeadedDetector
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.head import HEAD, Head
 from typica.linalg import logsumexp, mean_of_largest, unit_rows
 from typica.store import storable

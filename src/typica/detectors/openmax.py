@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 
 from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace
 from typica.checks import choice, count
-from typica.detectors._bases import LogitDetector
+from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import descending, polar, softmax

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from typica.checks import number
-from typica.detectors._bases import ResidualDetector
+from typica.detectors._bases.scatter import ResidualDetector
 from typica.linalg import Residuals, principal_axes
 from typica.store import storable
 from typica.tags import Tags

@@ -16,7 +16,8 @@ stream and merge. Score: one product with the head, one with an (m, m) matrix.
 from __future__ import annotations
 
 from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace
-from typica.detectors._bases import MomentsDetector, in_blocks
+from typica.detectors._bases.headed import MomentsDetector
+from typica.detectors._bases.rows import in_blocks
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, log_softmax, polar, shrunk_factor, unit_length, unit_rows

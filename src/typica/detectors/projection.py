@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LearnsClassMeans, mean_directions
+from typica.detectors._bases.means import LearnsClassMeans, mean_directions
 from typica.detectors.base import Detector
 from typica.store import storable
 from typica.tags import Tags

@@ -33,7 +33,8 @@ from typica.arrays import (
 )
 from typica.checks import count, matrix, names, optional, positive
 from typica.cosines import cosines
-from typica.detectors._bases import DirectedDetector, LearnsClassMeans, mean_directions
+from typica.detectors._bases.cosine import DirectedDetector
+from typica.detectors._bases.means import LearnsClassMeans, mean_directions
 from typica.detectors.msp import max_softmax
 from typica.errors import InputError, about
 from typica.linalg import Floats, logsumexp, unit_rows

@@ -31,12 +31,8 @@ import numpy as np
 
 from typica.arrays import AnyArray, Array, Labels, Rows, namespace
 from typica.checks import count
-from typica.detectors._bases import (
-    LearnsClassMeans,
-    ScatterDetector,
-    mean_directions,
-    nan_as_minus_infinity,
-)
+from typica.detectors._bases.means import LearnsClassMeans, mean_directions
+from typica.detectors._bases.scatter import ScatterDetector, nan_as_minus_infinity
 from typica.detectors._kept_rows import KeptRows, quantile_of_kept
 from typica.detectors._quorum_witnesses import Geometry, Witnesses, witnesses, witnesses_and_cosines
 from typica.detectors.base import Tags

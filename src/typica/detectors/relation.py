@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, namespace
 from typica.checks import count, number, positive
-from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector
+from typica.detectors._bases.headed import HeadedDetector
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector
 from typica.head import HEAD, Head
 from typica.linalg import softmax, unit_rows
 from typica.store import storable

@@ -13,7 +13,7 @@ R.
 
 from __future__ import annotations
 
-from typica.detectors._bases import PrincipalDetector
+from typica.detectors._bases.scatter import PrincipalDetector
 from typica.store import storable
 from typica.tags import Tags
 

@@ -17,12 +17,8 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import choice
 from typica.cosines import paired_cosines
-from typica.detectors._bases import (
-    MomentsDetector,
-    check_classes,
-    correctly_classified,
-    mean_directions,
-)
+from typica.detectors._bases.headed import MomentsDetector, check_classes, correctly_classified
+from typica.detectors._bases.means import mean_directions
 from typica.head import HEAD, Head, check_known
 from typica.store import storable
 from typica.tags import Tags

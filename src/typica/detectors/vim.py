@@ -17,14 +17,13 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
-from typica.detectors._bases import (
-    ClassesOfHead,
+from typica.detectors._bases.headed import ClassesOfHead
+from typica.detectors._bases.scatter import (
     PrincipalDetector,
-    Totals,
-    TwoPasses,
     nan_as_minus_infinity,
     overflow_as_minus_infinity,
 )
+from typica.detectors._bases.two_passes import Totals, TwoPasses
 from typica.errors import InputError
 from typica.linalg import logsumexp, row_max
 from typica.store import storable

@@ -36,7 +36,8 @@ from typica.arrays import (
     row_blocks,
 )
 from typica.checks import count, number, positive
-from typica.detectors._bases import HeadedDetector, Totals, TwoPasses
+from typica.detectors._bases.headed import HeadedDetector
+from typica.detectors._bases.two_passes import Totals, TwoPasses
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, softmax, unit_rows

@@ -14,25 +14,11 @@ bytes). A NODE is a JSON scalar, a list or a dict of nodes, or one of
     {"$pipeline": [[NAME, NODE], ...]}
 
 Loading looks kinds up in that registry and sets data; nothing in a file can name code to run.
+
+Every name is loaded when it is first asked for, so that a detector which is never stored does not
+wait for safetensors.
 """
 
-from typica.store._file import FORMAT, fingerprint, from_bytes, load, read, save, to_bytes
-from typica.store._fitted_state import State, restore_state, state_to_store
-from typica.store._registered import readable, storable
-from typica.store._try_parts import trial_row
+import lazy_loader
 
-__all__ = [
-    "FORMAT",
-    "State",
-    "fingerprint",
-    "from_bytes",
-    "load",
-    "read",
-    "readable",
-    "restore_state",
-    "save",
-    "state_to_store",
-    "storable",
-    "to_bytes",
-    "trial_row",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
