@@ -151,7 +151,7 @@ class Origin:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a setting of a transform that cannot be changed."""
+    """Return a setting of an Origin's transform so that it cannot be changed."""
     return _FrozenList(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import Array
 from typica.calibration import (
-    Calibration,
     Classes,
     Levels,
     advice_to_calibrate,
@@ -30,6 +29,9 @@ from typica.moments import Moments
 from typica.remembered import RememberedStep
 from typica.store import State
 from typica.written_numbers import Level
+
+if TYPE_CHECKING:
+    from typica.calibration import Calibration
 
 Places = NDArray[np.int64]  # which rows
 
@@ -113,7 +115,7 @@ class Calibrated(Provisional):
             Z = self._ready(X)
             if by_class and groups is None:
                 groups = self._rare_classes(Z.shape[0])
-            made = Calibration(levels, by_class=by_class, groups=groups)
+            made = _without_scores(levels, by_class, groups)
             chosen = self._before_calibration(Z)
             scored = self._scored(Z, by_class, predicted)
             scores, classes = check_scores(scored.scores), scored.classes
@@ -153,7 +155,7 @@ class Calibrated(Provisional):
         if by_class and groups is None and n is not None:
             groups = self._rare_classes(n)
         scored_by = self.fingerprint()
-        return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)
+        return _without_scores(levels, by_class, groups, scored_by)
 
     @border
     def add_scores(
@@ -230,8 +232,7 @@ class Calibrated(Provisional):
         made = getattr(self, "calibration_", None)
         if made is None:
             levels = Levels.of(alpha, tpr, confidence)
-            made = Calibration(levels, by_class=bool(by_class), groups=groups)
-            made.scored_by = self.fingerprint()
+            made = _without_scores(levels, bool(by_class), groups, self.fingerprint())
         elif any(given is not None for given in (alpha, tpr, confidence, by_class, groups)):
             raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
         scored = self._scored(Z, made.by_class, predicted)
@@ -394,6 +395,15 @@ class Calibrated(Provisional):
         made = super().from_state({**state, "fitted": fitted_as_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
+
+
+def _without_scores(
+    levels: Levels, by_class: bool, groups: Mapping[Any, str] | None, scored_by: str = ""
+) -> Calibration:
+    """Return a calibration to which no score has been added."""
+    from typica.calibration import Calibration  # noqa: PLC0415
+
+    return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)
 
 
 @contextlib.contextmanager

@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import AnyArray, Array, beside, frame_index, like, namespace, to_numpy
-from typica.calibration import Calibration, Classes, Levels, check_scores
+from typica.calibration import Classes, Levels, check_scores
 from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
 from typica.detectors._matches import Matches
 from typica.errors import InputError, argument, border
-from typica.origin import Origin
 from typica.written_numbers import Level
 
 # What only some calls need is loaded by them, so that an import of a detector is fast.
 if TYPE_CHECKING:
+    from typica.calibration import Calibration
     from typica.verdicts import Rule, Verdicts
-
-_KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
 
 
 class Decider(Calibrated):
@@ -175,7 +173,11 @@ class Decider(Calibrated):
 
         It is fine if it is merely not fitted, or needs predicted classes.
         """
-        for name, kind in _KINDS.items():
+        from typica.calibration import Calibration  # noqa: PLC0415
+        from typica.origin import Origin  # noqa: PLC0415
+
+        kinds = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
+        for name, kind in kinds.items():
             if name in vars(self) and not isinstance(vars(self)[name], kind):
                 raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
         if hasattr(self, "calibration_"):

@@ -18,12 +18,12 @@ from typica.detectors._decider import Decider
 from typica.detectors._matches import Matches, top_two
 from typica.detectors._repr import fitted_card, summary
 from typica.errors import border
-from typica.origin import Origin
 from typica.tags import Tags
 from typica.written_numbers import Level
 
 if TYPE_CHECKING:
     from typica.explanation import Contribution, Explanation, Term
+    from typica.origin import Origin
 
 __all__ = ["Detector", "Matches", "Tags", "top_two"]
 

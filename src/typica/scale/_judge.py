@@ -203,7 +203,7 @@ def _check_judge_of_batches(
 
 
 def _check_levels(calibration: Calibration, levels: dict[str, str | None]) -> None:
-    """Refuse levels at which a calibration cannot set thresholds."""
+    """Refuse, before a part is read, levels at which a calibration cannot set thresholds."""
     alpha: Level | None = levels["alpha"]
     if alpha is None and levels["tpr"] is None:
         alpha = calibration.levels.alpha

@@ -21,7 +21,7 @@ _READERS: dict[str, Callable[[State], Any]] = {}
 # Where a kind that is not registered yet may live, in a module of its name.
 _FLOORS = ("detectors", "rectify")
 _MODULES = {  # kinds whose module has another name or floor
-    "calibrated_scores": "calibration",
+    "calibrated_scores": "calibration._calibration",
     "calibration": "calibration.format_1",
     "conformal_detector": "decide._format_1",
     "grouped_scores": "calibration.format_1",
@@ -31,7 +31,7 @@ _MODULES = {  # kinds whose module has another name or floor
     "monitor": "decide",
     "origin": "origin",
     "perceptron": "nets.extractors.dense",
-    "score_sample": "calibration",
+    "score_sample": "calibration._sample",
     "score_set": "calibration.format_1",
 }
 
