@@ -1,17 +1,32 @@
-"""What `import typica` and `typica --version` cost against the imports they cannot do without."""
+"""What `import typica` and `typica --version` cost against the imports they cannot do without.
+
+All have bytecode, as pip installs it. An import is timed at several depths of the stack: CPython
+3.11 keeps frames in chunks, and functions of SciPy that are called at the edge of one make the very
+same import up to a fifth slower.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from timing import ratio
-
 SHELL = Path(sys.executable).parent / "typica"
 REPEATS = 10
+DEPTHS = range(0, 70, 10)
+REPEATS_AT_DEPTH = 3
+AT_DEPTH = """
+def at(depth):
+    if depth:
+        return at(depth - 1)
+    {code}
+at({depth})
+"""
 
 
 def python(code: str) -> None:
@@ -20,6 +35,21 @@ def python(code: str) -> None:
 
 def version() -> None:
     subprocess.run([SHELL, "--version"], check=True, stdout=subprocess.DEVNULL)
+
+
+def ratio_of_imports(ours: str, theirs: str) -> float:
+    """Return the ratio of the best times of two statements, over all depths."""
+    spent = [0.0, 0.0]
+    for depth in DEPTHS:
+        calls = [
+            partial(python, AT_DEPTH.format(code=code, depth=depth)) for code in (ours, theirs)
+        ]
+        rounds = [[seconds(call) for call in calls] for _ in range(REPEATS_AT_DEPTH)]
+        spent = [
+            so_far + min(times)
+            for so_far, times in zip(spent, zip(*rounds, strict=True), strict=True)
+        ]
+    return spent[0] / spent[1]
 
 
 def best_ratio(ours: Callable[[], None], theirs: Callable[[], None]) -> float:
@@ -36,8 +66,20 @@ def seconds(call: Callable[[], None]) -> float:
 
 
 def run() -> list[tuple[str, float, float, str]]:
-    plain, _, _ = ratio(lambda: python("import typica"), lambda: python("import sklearn"))
-    ready, _, _ = ratio(lambda: python("from typica import CTM"), lambda: python("import sklearn"))
+    with tempfile.TemporaryDirectory() as bytecode:
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        kept = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        try:
+            return measured()
+        finally:
+            del os.environ["PYTHONPYCACHEPREFIX"]
+            if kept is not None:
+                os.environ["PYTHONDONTWRITEBYTECODE"] = kept
+
+
+def measured() -> list[tuple[str, float, float, str]]:
+    plain = ratio_of_imports("import typica", "import sklearn")
+    ready = ratio_of_imports("from typica import CTM", "import sklearn")
     shell = best_ratio(version, lambda: python("import typer"))
     return [
         ("import typica / import sklearn", plain, 1.1, "at most"),

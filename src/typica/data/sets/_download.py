@@ -25,7 +25,7 @@ _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
 
 
 class DownloadError(InputError):
-    """A file of a benchmark set that could not be fetched: the message says what was tried and how to go on."""
+    """A file of a benchmark set that could not be fetched; says what was tried and what to do."""
 
 
 class _Stop(Exception):  # noqa: N818 (not an error yet: there may be other addresses)
