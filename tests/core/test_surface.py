@@ -60,6 +60,25 @@ def test_import_loads_nothing_heavy():
     assert ours <= loaded_by("import sklearn")
 
 
+def test_a_detector_loads_only_what_every_detector_needs():
+    code = "from typica import CTM; import sys; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    later = {
+        "safetensors",
+        "typica.calibration._calibration",
+        "typica.calibration.format_1",
+        "typica.explanation",
+    }
+    later |= {
+        "typica.groups",
+        "typica.origin",
+        "typica.store._file",
+        "typica.verdicts",
+        "typica.detectors._bases.scatter",
+    }
+    assert later & set(out.stdout.split()) == set()
+
+
 @pytest.mark.parametrize(
     "place",
     ["nets.Guard", "nets.FeatureExtractor", "nets.Perturb", "nets.judge_images", "export.to_onnx"],

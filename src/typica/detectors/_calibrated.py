@@ -190,6 +190,8 @@ class Calibrated(Provisional):
 
         fingerprint: of the Pipeline that ends in this detector, if there is one.
         """
+        from typica.calibration import Calibration  # noqa: PLC0415
+
         if not isinstance(calibration, Calibration):
             raise InputError(f"got {type(calibration).__name__}; pass a Calibration.")
         if not calibration.n:
