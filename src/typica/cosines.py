@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 
 from typica.arrays import Array, is_traced, namespace
-from typica.linalg import directed, row_max
+from typica.largest import row_max
+from typica.linalg import directed
 
 NO_DIRECTION = -1.0  # the cosine of a zero row: as far from every direction as a cosine can be
 TILE = 8192  # directions that a block of rows is multiplied with at once

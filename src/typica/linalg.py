@@ -14,11 +14,11 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from typica.arrays import Array, is_at_hand, is_numpy, like, namespace, surely_between
+from typica.largest import row_max
 
 Floats = NDArray[np.float64]
 
 _SMALL = 64  # rows of a matrix that is not worth halving
-_SHORT = 16  # columns of rows that NumPy reduces faster when they stand side by side
 
 
 # Directions and lengths of rows
@@ -129,17 +129,6 @@ def _lengths(Z: Array) -> Array:
         return np.sqrt(np.vecdot(Z, Z))  # no copy of Z, which NumPy's vector_norm makes
 
 
-def row_max(S: Array) -> Array:
-    """Return the largest number of each row of S (n, C), or along axis 1 where it has more axes.
-
-    >>> row_max(np.array([[1.0, 3.0], [2.0, 0.0]]))
-    array([3., 2.])
-    """
-    if is_numpy(S) and S.ndim == 2 and S.shape[1] <= _SHORT:
-        return np.ascontiguousarray(S.T).max(axis=0)
-    return namespace(S).max(S, axis=1)
-
-
 def paired_distances(A: Array, B: Array) -> Array:
     """Return |a - b| for each row a of A (n, m) and b of B; where it is 0, so is its gradient.
 
@@ -188,41 +177,7 @@ def _halves(U: Array, reaches: Array) -> Array:
     return xp.where(halves > 0, xp.zeros_like(halves), halves)
 
 
-# Selections, sums and roots of the numbers of a row
-
-
-def k_largest(P: Array, k: int) -> Array:
-    """Return the k largest numbers of each row of P (n, m), in any order.
-
-    >>> sorted(k_largest(np.array([[5.0, 1.0, 7.0]]), 2)[0].tolist())
-    [5.0, 7.0]
-    """
-    first = P.shape[1] - k
-    ordered = np.partition(P, first, axis=1) if is_numpy(P) else namespace(P).sort(P, axis=1)
-    return ordered[:, first:]
-
-
-def places_of_largest(S: Array, k: int) -> Array:
-    """Return where the k largest numbers of each row of S (n, m) are, the largest first.
-
-    >>> places_of_largest(np.array([[5.0, 1.0, 7.0]]), 2).tolist()
-    [[2, 0]]
-    """
-    xp = namespace(S)
-    if hasattr(xp, "topk"):
-        return xp.topk(S, k, dim=1).indices
-    return xp.argsort(S, axis=1, descending=True)[:, :k]
-
-
-def mean_of_largest(S: Array, k: int) -> Array:
-    """Return the mean of the k largest numbers of each row of S (n, m).
-
-    >>> mean_of_largest(np.array([[1.0, 4.0, 2.0]]), k=2)
-    array([3.])
-    """
-    xp = namespace(S)
-    largest = xp.topk(S, k, dim=1).values if hasattr(xp, "topk") else k_largest(S, k)
-    return xp.mean(largest, axis=1)
+# Sums and roots of the numbers of a row
 
 
 def sum_in_units(P: Array, unit: Array) -> Array:
@@ -298,15 +253,6 @@ def softmax_surplus(L: Array) -> Array:
     xp = namespace(L)
     g = xp.expm1(L - xp.max(L, axis=1, keepdims=True))
     return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
-
-
-def descending(L: Array) -> Array:
-    """Return the rows of L (n, C) sorted, the largest first.
-
-    >>> descending(np.array([[1.0, 3.0, 2.0]]))
-    array([[3., 2., 1.]])
-    """
-    return namespace(L).sort(L, axis=1, descending=True, stable=False)
 
 
 # Sums and scatters

@@ -13,7 +13,7 @@ SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
     "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
     "warning_filters written_numbers",
-    "arrays cosines keys linalg",
+    "arrays cosines keys largest linalg",
     "store",
     "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine groups",

@@ -12,6 +12,7 @@ from scipy.linalg import solve_triangular
 
 from typica import linalg
 from typica.cosines import TILE, cosines, max_cosine
+from typica.largest import row_max
 
 ROWS = st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5)
 
@@ -133,9 +134,9 @@ def test_the_largest_of_rows_short_and_long(columns):
     rows = np.random.default_rng(0).normal(size=(30, columns))
     rows[3, 0] = np.nan
     expected = [max(row) if not np.isnan(row).any() else np.nan for row in rows]
-    np.testing.assert_array_equal(linalg.row_max(rows), expected)
-    np.testing.assert_array_equal(linalg.row_max(np.asfortranarray(rows)), expected)
-    np.testing.assert_array_equal(linalg.row_max(torch.tensor(rows)).numpy(), expected)
+    np.testing.assert_array_equal(row_max(rows), expected)
+    np.testing.assert_array_equal(row_max(np.asfortranarray(rows)), expected)
+    np.testing.assert_array_equal(row_max(torch.tensor(rows)).numpy(), expected)
 
 
 def test_zero_rows_have_no_curvature():

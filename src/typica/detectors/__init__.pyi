@@ -2,24 +2,16 @@ from ._banks import KnownRows, bank_labels, is_bank
 from ._bases.combination import logistic_weights
 from ._bases.cosine import CosineDetector
 from ._bases.two_passes import TwoPasses
+from ._load_detector import load_detector
 from ._pipelines import (
     E,
     Estimator,
     check_fitted,
-    column_names,
     detector_input,
-    feature_names,
     final_detector,
-    input_head,
-    input_width,
     is_pipeline,
     known_rows,
-    known_width,
-    load_detector,
-    origin_of,
     pipeline_steps,
-    reads_layers,
-    reads_logits,
     steps_before,
 )
 from ._registry import (
@@ -32,6 +24,16 @@ from ._registry import (
     wants_head,
 )
 from ._training_threshold import TRAINING_SAMPLE, TRAINING_TPR
+from ._what_it_reads import (
+    column_names,
+    feature_names,
+    input_head,
+    input_width,
+    known_width,
+    origin_of,
+    reads_layers,
+    reads_logits,
+)
 from .base import Detector, Matches, Tags
 from .cadref import CADRef
 from .caref import CARef

@@ -14,7 +14,8 @@ from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.cosines import cosines, max_cosine
 from typica.errors import InputError
 from typica.head import Head, check_known
-from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, row_max, unit_rows
+from typica.largest import row_max
+from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, unit_rows
 from typica.moments import Moments
 
 SHRINKAGE = 0.1  # the share of S that is a multiple of the identity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.linalg import places_of_largest
+from typica.largest import places_of_largest
 
 ROWS = 2**14  # multiplied at once
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.detectors._bases.logit import LogitDetector
 from typica.head import HEAD, Head
-from typica.linalg import descending
+from typica.largest import descending
 from typica.store import storable
 from typica.tags import Tags
 

@@ -19,7 +19,7 @@ from typica.arrays import Array, namespace
 from typica.checks import count, number
 from typica.detectors._bases.logit import LogitDetector
 from typica.head import HEAD, Head
-from typica.linalg import descending
+from typica.largest import descending
 from typica.store import storable
 from typica.tags import Tags
 

@@ -15,7 +15,8 @@ from typica.arrays import Array, namespace
 from typica.checks import percentile as percentile_parameter
 from typica.detectors._bases.headed import HeadedDetector
 from typica.head import HEAD, Head
-from typica.linalg import logsumexp, mean_of_largest
+from typica.largest import mean_of_largest
+from typica.linalg import logsumexp
 from typica.store import storable
 from typica.tags import Tags
 

@@ -15,7 +15,7 @@ from typica.checks import choice
 from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import descending
+from typica.largest import descending
 from typica.store import storable
 from typica.tags import Tags
 

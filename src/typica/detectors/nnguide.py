@@ -19,7 +19,8 @@ from typica.checks import count
 from typica.detectors._bases.headed import HeadedDetector
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.head import HEAD, Head
-from typica.linalg import logsumexp, mean_of_largest, unit_rows
+from typica.largest import mean_of_largest
+from typica.linalg import logsumexp, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 

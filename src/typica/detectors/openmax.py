@@ -28,7 +28,8 @@ from typica.checks import choice, count
 from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import descending, polar, softmax
+from typica.largest import descending
+from typica.linalg import polar, softmax
 from typica.store import storable
 from typica.sums import class_sums
 from typica.tags import Tags

@@ -25,7 +25,8 @@ from typica.detectors._bases.scatter import (
 )
 from typica.detectors._bases.two_passes import Totals, TwoPasses
 from typica.errors import InputError
-from typica.linalg import logsumexp, row_max
+from typica.largest import row_max
+from typica.linalg import logsumexp
 from typica.store import storable
 from typica.tags import Tags
 

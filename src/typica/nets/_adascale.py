@@ -20,10 +20,9 @@ from typing import Any
 from typica.checks import check_parameters, count
 from typica.errors import InputError, border
 from typica.nets import image_parameters
-from typica.nets._detector_input import as_extractor
 from typica.nets._given_images import floating, in_batches
 from typica.nets._torch import Tensor, torch
-from typica.nets.extractors.torch import FeatureExtractor
+from typica.nets.extractors.torch import FeatureExtractor, as_extractor
 
 STEP = 0.5  # in units of the network's input
 MOVED = 0.05  # of the numbers of an input

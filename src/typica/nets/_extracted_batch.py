@@ -22,6 +22,14 @@ class Extraction(NamedTuple):
     logits: Any
     layers: dict[str, Any]
 
+    def read(self, logits: bool, layers: list[str] | None = None) -> Any:
+        """Return the logits or the features, or those of several layers side by side."""
+        if layers is not None:
+            return np.concatenate([self.layers[name] for name in layers], axis=1)
+        if logits and self.logits is None:
+            raise InputError("the model gives no logits; pass a detector of features.")
+        return self.logits if logits else self.features
+
 
 def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
     """Return the layers that an extractor is to give, the last of which gives the features."""

@@ -20,11 +20,10 @@ from typica.detectors import (
     reads_logits,
 )
 from typica.errors import InputError, border, reason_of
-from typica.linalg import row_max
-from typica.nets._detector_input import as_extractor, chosen
+from typica.largest import row_max
 from typica.nets._extracted_batch import Extraction, batch_of
 from typica.nets._torch import Tensor, nn, torch
-from typica.nets.extractors.torch import FeatureExtractor
+from typica.nets.extractors.torch import FeatureExtractor, as_extractor
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +111,7 @@ class Guard(nn.Module):
     @border
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
-        score, threshold = self._assessed(chosen(extraction, self._logits))
+        score, threshold = self._assessed(extraction.read(self._logits))
         verdict = torch.where(score >= threshold, 1, -1)
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 

@@ -13,7 +13,6 @@ from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches
 from typica.detectors import Estimator, reads_layers, reads_logits
 from typica.errors import border
-from typica.nets._detector_input import chosen
 from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
@@ -76,7 +75,7 @@ def rows_of(
     """Return what a detector reads of images that `transform.pixels` made, run all at once."""
     images = transform.normalised(transform.stacked(pixels))
     extraction = run_directly(opened.extractor, images)
-    return np.asarray(chosen(extraction, reads_logits(estimator), reads_layers(estimator)))
+    return np.asarray(extraction.read(reads_logits(estimator), reads_layers(estimator)))
 
 
 @dataclass
@@ -101,7 +100,7 @@ class Look:
         for batch, extraction in self._run(images):
             skipped += batch.skipped
             if len(batch.indices):
-                rows.append(chosen(extraction, self.logits, self.layers))
+                rows.append(extraction.read(self.logits, self.layers))
                 indices.append(batch.indices)
         if not rows:
             raise none_readable(images)

@@ -24,12 +24,11 @@ from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border, counted
 from typica.metrics import evaluate
 from typica.nets import image_parameters
-from typica.nets._detector_input import as_extractor
 from typica.nets._extracted_batch import Extraction
 from typica.nets._given_images import floating, in_batches
 from typica.nets._perturb import scaled
 from typica.nets._torch import Tensor, functional, torch
-from typica.nets.extractors.torch import FeatureExtractor
+from typica.nets.extractors.torch import FeatureExtractor, as_extractor
 from typica.progress import advance
 
 Floats = NDArray[np.float64]

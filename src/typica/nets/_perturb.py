@@ -19,10 +19,9 @@ from typica.detectors import final_detector, pipeline_steps, reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
 from typica.nets import image_parameters
-from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._given_images import floating, in_batches
 from typica.nets._torch import Tensor, torch
-from typica.nets.extractors.torch import FeatureExtractor
+from typica.nets.extractors.torch import FeatureExtractor, as_extractor
 
 
 class Perturb:
@@ -85,7 +84,7 @@ class Perturb:
     def _score(self, x: Tensor, gradients: bool) -> Tensor:
         extraction = self.extractor(x, gradients=gradients)
         with torch.set_grad_enabled(gradients):
-            score = self.detector.score_samples(chosen(extraction, self._logits))
+            score = self.detector.score_samples(extraction.read(self._logits))
         if gradients and not getattr(score, "requires_grad", False):
             raise InputError(
                 "the score has no gradient with respect to the input; "

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.checks import choice, optional, percentile
-from typica.linalg import k_largest, row_unit, sum_in_units
+from typica.largest import k_largest
+from typica.linalg import row_unit, sum_in_units
 from typica.rectify._activations import kept_count, positive_part, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import percentile
-from typica.linalg import k_largest
+from typica.largest import k_largest
 from typica.rectify._activations import kept_count, positive_part, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable

@@ -365,3 +365,8 @@ class FeatureExtractor:
             if not list(module.children()):
                 leaves.append(f"{name!r} ({type(module).__name__})")
         return ", ".join(leaves[-8:]) or "none"
+
+
+def as_extractor(model: Any) -> FeatureExtractor:
+    """Return a FeatureExtractor as it is, or one over a model."""
+    return model if isinstance(model, FeatureExtractor) else FeatureExtractor(model)
