@@ -1,4 +1,4 @@
-"""What a detector or a Pipeline reads: features, logits or layers; their width, names and origin."""
+"""What a detector or a Pipeline reads: features, logits or layers; their width, names, origin."""
 
 from __future__ import annotations
 
