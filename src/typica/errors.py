@@ -49,6 +49,14 @@ class FormatError(InputError):
     """A file that is not what it should be: foreign, truncated, altered, or of a newer version."""
 
 
+class DownloadError(InputError):
+    """A file of a benchmark set that could not be fetched; says what was tried and what to do."""
+
+
+class ExportError(InputError, AttributeError):
+    """Something in a detector's code that no exported ONNX graph can do."""
+
+
 class CalibrationWarning(UserWarning):
     """The warning of a threshold that can do less than one would expect, e.g. reject nothing."""
 

@@ -176,7 +176,7 @@ def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 
 
 def check_not_input(target: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
-    """Refuse to write a file that is also read, under whatever name."""
+    """Refuse a path to write that leads to the same file as one of `inputs`."""
     if any(is_same_file(target, path) for path in inputs):
         raise InputError(f"{target}: is read here, and would be replaced; choose another name.")
 

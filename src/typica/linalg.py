@@ -1,4 +1,4 @@
-"""Pure kernels of the methods: directions and distances of rows, softmax, scatters, residuals.
+"""Pure kernels: unit rows, lengths, centres and distances, softmax, scatters and residuals.
 
 They take arrays of any backend unless their types say NumPy, keep the dtype, and never write to
 their input.
@@ -35,7 +35,7 @@ def unit_rows(Z: Array) -> Array:
 
 
 def units(Z: Array) -> tuple[Array, Array]:
-    """Return the rows of Z (n, m) scaled to length 1, and which rows are zero: these stay zero.
+    """Return what `unit_rows` does with Z (n, m), and which rows are zero.
 
     The result for a row depends on no other row, to the last bit, and no NaN enters its gradient.
 
@@ -318,7 +318,7 @@ def inverse_of_triangle(L: Floats) -> Floats:
 
 
 def anchor(point: Floats) -> Floats:
-    """Return the centre about which rows are projected: what float32 holds nearest to `point`.
+    """Return the centre that a projection of rows subtracts: what float32 holds nearest to `point`.
 
     Rows are moved by it before they are multiplied, and the small rest of `point` is subtracted
     after that. So rows that share a large offset lose no digits to it, even in float32.

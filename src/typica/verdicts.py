@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -265,7 +266,7 @@ class Verdicts:
         """Return a table for notebooks, with what was rejected in colour."""
         few = self[:SHOWN]
         names = list(few.columns())
-        rows = [_cells(one, names) for one in few]
+        rows = list(map(attrgetter(*names), few))
         marked = [i for i, one in enumerate(few) if one.verdict == WORDS[False]]
         left = len(self) - len(few)
         note = f"and {left} more" if left else ""
@@ -284,11 +285,6 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({item_of(self.runner_up_similarity, i):.4g})")
         return parts
-
-
-def _cells(verdict: Verdict, names: Sequence[str]) -> list[object]:
-    """Return what the named columns say about one input."""
-    return [getattr(verdict, name) for name in names]
 
 
 def _sortable(column: AnyArray) -> AnyArray:

@@ -381,7 +381,7 @@ def world(tmp_path_factory) -> SimpleNamespace:
         detector=detector,
         unfitted_pipeline=make_pipeline(StandardScaler(), typica.CTM()),
         open_set=typica.OpenSetClassifier(classifier, typica.CTM()),
-        fitted_open_set=typica.OpenSetClassifier(classifier, typica.CTM()).fit(X, y),
+        fitted_open_set=typica.OpenSetClassifier(classifier, typica.CTM(), alpha=0.2).fit(X, y),
         bank=typica.write_bank(folder / "known.bank", X.astype(np.float32), labels=y),
         images=data.open_images(pixels),
         named_images=data.open_images(pixels, labels=["cat", "dog"]),

@@ -135,6 +135,6 @@ def _batch(
 
 
 def _with_way_out(error: ImageError) -> ImageError:
-    """Add to the error about one image of many how to go on without it."""
+    """Return the error of an image that breaks a batch, with how to decode the batch without it."""
     way_out = argument("on_error", "skip")
     return ImageError(f"{error.args[0]} With {way_out} such images are left out.")

@@ -180,14 +180,6 @@ def set_calibration(estimator: E, calibration: Calibration) -> E:
 
 
 @border
-def has_threshold(estimator: Estimator) -> bool:
-    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
-    detector = final_detector(estimator)
-    calibrated = detector.current_calibration() is not None
-    return calibrated or hasattr(detector, "training_offset_")
-
-
-@border
 def copy_to_calibrate(estimator: E) -> E:
     """Return a copy of a detector or Pipeline, to be calibrated without changing the original."""
     final_detector(estimator)  # raises if it is something else

@@ -54,6 +54,14 @@ def final_detector(estimator: Estimator) -> Detector:
     return detector
 
 
+@border
+def has_threshold(estimator: Estimator) -> bool:
+    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
+    detector = final_detector(estimator)
+    calibrated = detector.current_calibration() is not None
+    return calibrated or hasattr(detector, "training_offset_")
+
+
 def last_step(estimator: Any) -> Any:
     """Return what a Pipeline, or one within it, ends in; anything else as it is."""
     while is_pipeline(estimator):

@@ -11,7 +11,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.calibration import Calibration, Levels
 from typica.decide import judge
-from typica.detectors import Estimator, final_detector, reads_logits
+from typica.detectors import Estimator, final_detector, has_threshold, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch, read_records
@@ -191,19 +191,18 @@ def _check_judge_of_batches(
     """Refuse a detector that lacks what a `Judge` of tables needs, before any part is read."""
     final = final_detector(estimator)
     is_calibrated = hasattr(final, "calibration_")
-    has_threshold = is_calibrated or hasattr(final, "training_offset_")
     asks_for_levels = any(level is not None for level in levels.values())
     how = by_caller("call calibrate", "run `typica calibrate`")
     if asks_for_levels and not is_calibrated:
         raise InputError(f"there are no calibration scores; {how} with held-out inputs first.")
     if asks_for_levels:
         _check_levels(final.calibration_, levels)
-    if only is not None and not has_threshold:
+    if only is not None and not has_threshold(final):
         raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
 
 
 def _check_levels(calibration: Calibration, levels: dict[str, str | None]) -> None:
-    """Refuse, before a part is read, levels at which a calibration cannot set thresholds."""
+    """Refuse levels of a `Judge` of batches at which the calibration cannot set thresholds."""
     alpha: Level | None = levels["alpha"]
     if alpha is None and levels["tpr"] is None:
         alpha = calibration.levels.alpha

@@ -220,7 +220,7 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
 
 
 def _check_apart(tables: Tables | Stream, path: str) -> None:
-    """Refuse to write verdicts over a file that holds the rows to judge."""
+    """Refuse a path for the verdicts of `scale.score` that is one of its tables."""
     if not isinstance(tables, Stream):
         check_not_input(path, *dict.fromkeys(part.file.path for part in tables.parts))
 
