@@ -1,4 +1,4 @@
-"""The errors and warnings that Typica raises on purpose, and the border that says where.
+"""Errors and warnings, how their texts name what was passed, and the border that says where.
 
 Every message follows one template: where, what was found, what to do. Inner code raises what was
 found and what to do; the place is the public function that was called, and added by its border.
@@ -49,23 +49,8 @@ class FormatError(InputError):
     """A file that is not what it should be: foreign, truncated, altered, or of a newer version."""
 
 
-class DownloadError(InputError):
-    """A file of a benchmark set that could not be fetched; says what was tried and what to do."""
-
-
-class ExportError(InputError, AttributeError):
-    """Something in a detector's code that no exported ONNX graph can do."""
-
-
 class CalibrationWarning(UserWarning):
     """The warning of a threshold that can do less than one would expect, e.g. reject nothing."""
-
-
-class NoHeadError(InputError, AttributeError):
-    """The error of a headed detector that is used without a head.
-
-    An AttributeError too, by which `hasattr` and `dir` know that there is none.
-    """
 
 
 class InputWarning(UserWarning):
@@ -169,7 +154,7 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5)
 
 @contextlib.contextmanager
 def in_shell() -> Iterator[None]:
-    """Let the text of errors within the block name options of the command line: `argument`."""
+    """Let errors that are raised within the block name options of the shell, as `argument` does."""
     token = _typed.set(True)
     try:
         yield

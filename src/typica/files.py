@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from typica.errors import FormatError, InputError, reason_of
+from typica.machine import is_running
 
 CHUNK = 1 << 18  # bytes that are read at a time
 # The errors of a disk, a quota or a file that is full.
@@ -94,28 +95,13 @@ def _begin(target: Path) -> Path:
     pattern = re.compile(rf"\.{re.escape(start)}\.{host}-(\d+)-[0-9a-f]{{8}}{re.escape(ending)}")
     for entry in os.scandir(target.parent):
         found = pattern.fullmatch(entry.name)
-        if found and entry.name not in _OURS and not _is_running(int(found[1])):
+        if found and entry.name not in _OURS and not is_running(int(found[1])):
             Path(entry.path).unlink(missing_ok=True)
     name = f".{start}.{host}-{os.getpid()}-{secrets.token_hex(4)}{ending}"
     # Made by us alone, with the mode that the user's umask leaves.
     os.close(os.open(target.with_name(name), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
     _OURS.add(name)
     return target.with_name(name)
-
-
-def _is_running(process: int) -> bool:
-    """Tell whether another process of this machine has this number; if in doubt, yes."""
-    if process == os.getpid():  # in a container, numbers are used again
-        return False
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ def check_label_count(labels: AnyArray, n_rows: int) -> None:
 
 
 def _may_have_header(labels: AnyArray, n_rows: int) -> bool:
-    """Tell whether labels are texts and one more than rows, as if a header were among them."""
+    """Tell whether labels are one more than their rows and texts, as if one were a header."""
     return labels.size == n_rows + 1 and isinstance(labels[0], str)
 
 

@@ -1,4 +1,4 @@
-"""What this machine has, and what only some systems have: processors, free memory, signals."""
+"""What this machine has, and what some systems have: processors, memory, processes, signals."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def is_running(process: int) -> bool:
+    """Tell whether another process of this machine has this number; if in doubt, yes."""
+    if process == os.getpid():  # in a container, numbers are used again
+        return False
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 @contextlib.contextmanager

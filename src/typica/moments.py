@@ -386,7 +386,7 @@ def _stored_array(state: State, name: str, shape: tuple[int, ...]) -> AnyArray:
 
 
 def _as_matrix(Z: Any) -> AnyArray:
-    """Give features as an array; refuse rows of different lengths."""
+    """Return the features that `Moments.add` takes as an array; refuse rows of several lengths."""
     try:
         return np.asarray(Z)
     except ValueError as error:

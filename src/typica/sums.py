@@ -237,7 +237,7 @@ def _rows_to_judge(n_features: int) -> int:
 
 
 def _keeps_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_rows: int) -> bool:
-    """Tell whether products in float32 were good enough for a scatter (m, m).
+    """Tell whether sums of products of rows in float32 were good enough for a scatter (m, m).
 
     Their errors are proportional to the products' diagonal: on this scale the scatter must not be
     nearly singular. Features that do not vary have no errors.

@@ -288,7 +288,7 @@ class Verdicts:
 
 
 def _sortable(column: AnyArray) -> AnyArray:
-    """Return a column that NumPy can sort: names of several types by their texts; NaN is last."""
+    """Return a column of verdicts that NumPy can sort: names of several types by their texts."""
     if column.dtype.kind == "O":
         return column.astype(np.str_)
     return column

@@ -10,6 +10,7 @@ from pathlib import Path
 import typica
 
 SRC = Path(typica.__file__).parent
+MAP = Path(__file__).parents[2] / "CONTRIBUTING.md"
 FLOORS = [  # from the top
     "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
     "warning_filters written_numbers",
@@ -64,6 +65,17 @@ def doors() -> Iterator[tuple[list[str], list[str]]]:
 def test_every_room_has_its_floor():
     rooms = {path.stem for path in SRC.glob("[a-z]*") if path.suffix == ".py" or path.is_dir()}
     assert rooms == set(FLOOR)
+
+
+def test_the_map_shows_every_room_on_its_floor():
+    rows = re.findall(
+        r"^\| (\d*) ?\| (`[a-z_` ]+`) \|", MAP.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    shown, floor = {}, 0
+    for number, rooms in rows:
+        floor = int(number or floor)
+        shown |= dict.fromkeys(re.findall(r"\w+", rooms), floor - 1)
+    assert shown == FLOOR
 
 
 def test_each_floor_uses_only_the_floors_above():

@@ -105,7 +105,6 @@ WRONG: dict[object, dict[str, Call]] = {
         "describe_detector": lambda w: detectors.describe_detector("foo"),
         "detector_input": lambda w: detectors.detector_input(w.unfitted_pipeline, w.X),
         "final_detector": lambda w: detectors.final_detector(3),
-        "known_rows": lambda w: detectors.known_rows(w.unfitted_pipeline, w.X),
         "known_width": lambda w: detectors.known_width(typica.CTM()),
         "logistic_weights": lambda w: detectors.logistic_weights(w.X[:0], w.X[:0]),
         "origin_of": lambda w: detectors.origin_of(3),
@@ -120,7 +119,6 @@ WRONG: dict[object, dict[str, Call]] = {
         "describe": lambda w: decide.describe(3),
         "describe_rule": lambda w: decide.describe_rule(3, None, asked=True),
         "fingerprint": lambda w: decide.fingerprint(3),
-        "has_threshold": lambda w: decide.has_threshold(3),
         "read_scores": lambda w: list(decide.read_scores(["a"])),
         "set_calibration": lambda w: decide.set_calibration(3, None),
     },
@@ -313,7 +311,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     },
     calibration: {
         RECORD: "CalibrationOptions ScoreSample",
-        TELLS: "advice_to_calibrate predicted_classes threshold_at warn_of_pool",
+        TELLS: "predicted_classes threshold_at warn_of_pool",
     },
     data: {
         FILE: "FeatureFile Images RowWriter check_verdict_file decode find_head open_features "

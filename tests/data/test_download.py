@@ -16,8 +16,8 @@ import pytest
 from helpers.web import Server, serving
 
 from typica.data.sets._digests import Digests, file_digests, mismatch
-from typica.data.sets._download import download, remote_size
-from typica.errors import DownloadError, FormatError, InputError
+from typica.data.sets._download import DownloadError, download, remote_size
+from typica.errors import FormatError, InputError
 from typica.progress import listening
 
 DATA = np.random.default_rng(0).bytes(700_000)

@@ -32,8 +32,9 @@ from typica.data.sets import (
 from typica.data.sets import _download as download_module
 from typica.data.sets import _get as sets
 from typica.data.sets._digests import Digests
+from typica.data.sets._download import DownloadError
 from typica.data.sets._idx import read_idx
-from typica.errors import DownloadError, FormatError, InputError
+from typica.errors import FormatError, InputError
 from typica.files import home, lock_folder
 from typica.progress import watched_by
 

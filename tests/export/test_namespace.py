@@ -12,10 +12,9 @@ from helpers.export import session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typica.errors import ExportError
 from typica.export._counting import count_among, count_in_segments
 from typica.export._namespace import xp
-from typica.export._traced import Traced
+from typica.export._traced import ExportError, Traced
 
 WIDTH = 5
 RNG = np.random.default_rng(0)

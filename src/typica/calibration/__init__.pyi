@@ -11,7 +11,7 @@ from ._p_values import p_values
 from ._sample import LIMIT, ScoreSample
 from ._scores import check_scores
 from ._threshold import calibration_size, guaranteed_rank, threshold_at
-from ._warnings import advice_to_calibrate, warn_of_pool
+from ._warnings import warn_of_pool
 
 __all__ = [
     "EVERYTHING",
@@ -22,7 +22,6 @@ __all__ = [
     "Classes",
     "Levels",
     "ScoreSample",
-    "advice_to_calibrate",
     "calibration_size",
     "check_scores",
     "false_alarm_rate",

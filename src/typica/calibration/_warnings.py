@@ -16,12 +16,6 @@ from typica.errors import CalibrationWarning, InputError, argument, by_caller, l
 _NAMED = 5  # classes or groups that a warning names
 
 
-def advice_to_calibrate() -> str:
-    """Return how to calibrate a detector, for messages."""
-    how = by_caller("call calibrate", "run `typica calibrate`")
-    return f"{how} with held-out inputs"
-
-
 def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
     """Say which classes share one threshold, and how many rows would give each its own."""
     alone = f"leave out {argument('by_class')}"

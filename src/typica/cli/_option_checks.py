@@ -121,7 +121,7 @@ def check_out_file(path: Path, option: str = "") -> None:
 
 
 def check_calibrated(estimator: Estimator, path: Path) -> None:
-    """Refuse a detector that has no scores to compare with, where some are needed."""
+    """Refuse a detector, given to a command that needs its calibration, if it has none."""
     from typica.detectors import final_detector  # noqa: PLC0415 (NumPy, which most do not need)
 
     if final_detector(estimator).current_calibration() is None:

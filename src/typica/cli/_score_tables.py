@@ -9,8 +9,8 @@ from typica import scale
 from typica.cli._show import complain, console, say_written, write_json
 from typica.cli._verdict_table import atypical_line, say_if_more, verdict_table
 from typica.data import RowPrinter
-from typica.decide import describe, has_threshold
-from typica.detectors import Estimator
+from typica.decide import describe
+from typica.detectors import Estimator, final_detector
 from typica.errors import InputError
 from typica.progress import work
 from typica.verdicts import WORDS
@@ -61,7 +61,7 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
     That is the path of the output, or the rows to show. Without a threshold the number of atypical
     rows is None.
     """
-    decided = has_threshold(wanted.estimator)
+    decided = final_detector(wanted.estimator).has_threshold
     options = {**wanted.columns, **wanted.levels, "only": wanted.only}
     if wanted.output not in (None, "-"):
         done = scale.score(wanted.estimator, wanted.inputs, wanted.output, **options)

@@ -134,7 +134,7 @@ def extract(
 
 
 def _is_whole(output: Path) -> bool:
-    """Tell whether there is a complete bank already."""
+    """Tell whether `typica extract` finds its output complete, by an earlier run."""
     if not Bank.is_bank(output):
         return False
     try:

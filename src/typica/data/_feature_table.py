@@ -113,7 +113,7 @@ def names_apart(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def label_name(names: Iterable[str]) -> str | None:
-    """Return the one of these names that labels go by, or None."""
+    """Return which of the columns of a table of features holds its labels, or None."""
     there = set(names)
     return next((name for name in LABELS if name in there), None)
 

@@ -14,7 +14,7 @@ from typica.kinds import named_as_image
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a path in a folder or archive of images is hidden, or what macOS adds."""
+    """Tell whether to pass over a path in a folder of images: hidden files, and what macOS adds."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 

@@ -216,7 +216,7 @@ def _head_of_file(path: Path) -> Head:
 
 
 def find_head(path: Location | None, features: Source) -> Head | None:
-    """Read the head that belongs to features, from its own file or else from their bank.
+    """Read the head of a features file, from its own file or else from the bank of the features.
 
     A bank's class names are given to its head where there are as many. None without either.
     """

@@ -16,7 +16,7 @@ from typica.decide._monitor import Monitor, Rate
 from typica.decide._old_names import ConformalDetector, Judgement
 from typica.decide._open_set import OpenSetClassifier
 from typica.decide._score_lines import read_scores
-from typica.detectors import has_threshold, load_detector, origin_of
+from typica.detectors import load_detector, origin_of
 
 __all__ = [
     "ConformalDetector",
@@ -35,7 +35,6 @@ __all__ = [
     "explain",
     "fingerprint",
     "fit",
-    "has_threshold",
     "judge",
     "load_detector",
     "origin_of",

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, frame_index
-from typica.detectors import Estimator, detector_input, feature_names, final_detector, known_rows
+from typica.detectors import (
+    Estimator,
+    KnownRows,
+    bank_labels,
+    detector_input,
+    feature_names,
+    final_detector,
+    is_bank,
+    is_pipeline,
+)
 from typica.errors import border
 from typica.explanation import Explanation
 from typica.verdicts import Verdicts
@@ -171,9 +180,19 @@ def explain(
         tpr=tpr,
         confidence=confidence,
         predicted=predicted,
-        bank=None if bank is None else known_rows(estimator, bank),
+        bank=None if bank is None else _known_rows(estimator, bank),
     )
     names = feature_names(estimator)
     if names is None:
         return found
     return [explanation.named(names) for explanation in found]
+
+
+def _known_rows(estimator: Estimator, bank: Any) -> Any:
+    """Return known inputs as the detector sees them; those of a bank keep labels and names."""
+    if not is_bank(bank):
+        return detector_input(estimator, bank)
+    if not is_pipeline(estimator):
+        return bank
+    rows = detector_input(estimator, bank)
+    return KnownRows(rows, bank_labels(bank), getattr(bank, "names", None), bank.origin)

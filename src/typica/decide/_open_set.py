@@ -182,7 +182,7 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 @contextlib.contextmanager
 def _checks_of_sklearn(advice: str) -> Iterator[None]:
-    """Raise what scikit-learn finds wrong with input as an input error, with what to do."""
+    """Raise what the classifier of scikit-learn finds wrong as an input error, with what to do."""
     try:
         yield
     except ValueError as error:

@@ -15,14 +15,13 @@ from typica.arrays import Array
 from typica.calibration import (
     Classes,
     Levels,
-    advice_to_calibrate,
     check_scores,
     pool_rare,
     predicted_classes,
     warn_of_pool,
 )
 from typica.detectors._matches import Matches
-from typica.detectors._training_threshold import Provisional
+from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border, counted
 from typica.estimator import NotFittedError
 from typica.moments import Moments
@@ -285,6 +284,11 @@ class Calibrated(Provisional):
         return getattr(self, "width_", None) if known is None else known
 
     @property
+    def has_threshold(self) -> bool:
+        """Whether there is a threshold: of `calibrate`, or the provisional one of `fit`."""
+        return self.current_calibration() is not None or hasattr(self, "training_offset_")
+
+    @property
     @border
     def threshold_(self) -> float:
         """The score at or above which a row is accepted; scikit-learn calls it `offset_`."""
@@ -402,7 +406,7 @@ class Calibrated(Provisional):
 def _without_scores(
     levels: Levels, by_class: bool, groups: Mapping[Any, str] | None, scored_by: str = ""
 ) -> Calibration:
-    """Return a calibration to which no score has been added."""
+    """Return what a detector that begins its calibration keeps: no score has been added."""
     from typica.calibration import Calibration  # noqa: PLC0415
 
     return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 from sklearn import exceptions
 from sklearn.utils.validation import check_is_fitted
 
-from typica.detectors._banks import KnownRows, bank_labels, is_bank
+from typica.detectors._banks import is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
@@ -52,14 +52,6 @@ def final_detector(estimator: Estimator) -> Detector:
             f"pass {held}a detector or a scikit-learn Pipeline that ends in one."
         )
     return detector
-
-
-@border
-def has_threshold(estimator: Estimator) -> bool:
-    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
-    detector = final_detector(estimator)
-    calibrated = detector.current_calibration() is not None
-    return calibrated or hasattr(detector, "training_offset_")
 
 
 def last_step(estimator: Any) -> Any:
@@ -116,14 +108,3 @@ def _transformed(pipeline: Pipeline, X: Any) -> Any:
     except exceptions.NotFittedError:
         check_fitted(pipeline)
         raise
-
-
-@border
-def known_rows(estimator: Estimator, bank: Any) -> Any:
-    """Return known inputs as the detector sees them; those of a bank keep labels and names."""
-    if not is_bank(bank):
-        return detector_input(estimator, bank)
-    if not is_pipeline(estimator):
-        return bank
-    rows = detector_input(estimator, bank)
-    return KnownRows(rows, bank_labels(bank), getattr(bank, "names", None), bank.origin)

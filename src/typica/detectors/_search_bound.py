@@ -166,7 +166,7 @@ def _prime_from(n: int) -> int:
 
 
 def _largest_of_eight(S: Floats) -> Floats:
-    """Return the largest of groups of 8 columns of S (n, t)."""
+    """Return, for the bound of a search, the largest of groups of 8 columns of S (n, t)."""
     n, t = S.shape
     return np.asarray(S[:, : t // 8 * 8].reshape(n, 8, t // 8).max(axis=1))
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray, Array, Labels, as_floating, namespace, to_numpy
 from typica.calibration import (
     Levels,
-    advice_to_calibrate,
     check_scores,
     guaranteed_rank,
     threshold_at,
 )
 from typica.detectors._scoring import Scorer
-from typica.errors import CalibrationWarning, InputError, border, warn
+from typica.errors import CalibrationWarning, InputError, border, by_caller, warn
 from typica.labels import labels_at
 from typica.store import State
 from typica.threads import one_blas_thread
@@ -166,6 +165,12 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
         threshold = _lowest_finite(scores)  # -inf is never typical
     largest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0))
     return threshold - tolerance * largest
+
+
+def advice_to_calibrate() -> str:
+    """Return what to do about a detector that has no threshold, or a poor one, for messages."""
+    how = by_caller("call calibrate", "run `typica calibrate`")
+    return f"{how} with held-out inputs"
 
 
 def _lowest_finite(scores: AnyArray) -> float:

@@ -52,7 +52,7 @@ from typica.tags import Tags
 
 
 class Members(Parameter):
-    """A list of members, each of which is looked at."""
+    """The parameter `members` of an ensemble: each is checked to be or to name a detector."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise unless the value is None, or a list of detectors, their names and Pipelines."""

@@ -47,7 +47,7 @@ NEGLABEL_TEMPERATURE = 0.01
 
 
 def positive_share(P: Array, N: Array) -> Array:
-    """Return mean_g sum_k exp(P_k) / (sum_k exp(P_k) + sum_j exp(N_jg)) for each row.
+    """Return the score by prototypes: mean_g sum_k exp(P_k) / (sum_k exp(P_k) + sum_j exp(N_jg)).
 
     P (n, C); N (n, s, parts), -inf where a part has fewer than s.
 

@@ -55,7 +55,7 @@ WEIGHT = number(
 
 
 def histogram(V: Array, low: float, high: float, bins: int) -> Array:
-    """Return the share (n, bins) of the numbers of each row of V (n, c) that lie in each bin.
+    """Return WeiPer's densities: the share (n, bins) of each row of V (n, c) in each bin.
 
     >>> histogram(np.array([[0.0, 0.4, 0.9, 7.0]]), 0.0, 1.0, bins=2)
     array([[0.5 , 0.25]])

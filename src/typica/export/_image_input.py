@@ -101,7 +101,7 @@ def _opened(
 def _open_already(
     network: Opened | Reopened, origin: Origin | None, weights: Any
 ) -> tuple[Opened, Preprocessing | None]:
-    """Return a network that is open, with its preprocessing; refuse one of another origin."""
+    """Return an open network to export, with its preprocessing; refuse one of another origin."""
     if weights is not None:
         raise InputError("the network is open, and has its weights; leave weights out.")
     opened = network.opened if isinstance(network, Reopened) else network

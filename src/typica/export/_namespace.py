@@ -15,9 +15,8 @@ import numpy as np
 import spox.opset.ai.onnx.v18 as op
 from spox import Var
 
-from typica.errors import ExportError
 from typica.export._counting import count_among
-from typica.export._traced import Traced, cast, numbers, promoted
+from typica.export._traced import ExportError, Traced, cast, numbers, promoted
 
 
 class Namespace:

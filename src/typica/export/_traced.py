@@ -15,13 +15,17 @@ import spox.opset.ai.onnx.v18 as op
 from spox import Var
 
 from typica.arrays import AnyArray
-from typica.errors import ExportError, InputError
+from typica.errors import InputError
 from typica.export._sklearn import converted
 
 if TYPE_CHECKING:
     from typica.export._namespace import Namespace
 
 ENDLESS = np.iinfo(np.int64).max
+
+
+class ExportError(InputError, AttributeError):
+    """Something in a detector's code that no exported ONNX graph can do."""
 
 
 class Traced:

@@ -7,7 +7,7 @@ from typica.errors import InputError
 
 
 def checked_scores(scores: Array, what: str) -> AnyArray:
-    """Return the checked scores as float16, float32 or float64.
+    """Return the scores that a metric is computed from, checked: float16, float32 or float64.
 
     what: the name of the argument. Infinity is a legal score, NaN is not.
     """

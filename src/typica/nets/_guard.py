@@ -11,7 +11,6 @@ import numpy as np
 
 from typica.arrays import is_traced
 from typica.cosines import cosines, max_cosine
-from typica.decide import has_threshold
 from typica.detectors import (
     CosineDetector,
     Detector,
@@ -80,7 +79,7 @@ class Guard(nn.Module):
     def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
         super().__init__()
         final = final_detector(detector)
-        if not has_threshold(final):
+        if not final.has_threshold:
             raise InputError(
                 f"{type(final).__name__} has no threshold yet; "
                 "call its calibrate with held-out inputs."

@@ -93,7 +93,7 @@ class Wanted:
 
 
 def _are_names(columns: Any) -> bool:
-    """Tell whether columns are names: at least one, each a text."""
+    """Tell whether what was passed for a table's columns are names: at least one, each a text."""
     if isinstance(columns, str) or not isinstance(columns, Collection):
         return False
     return len(columns) > 0 and all(isinstance(name, str) for name in columns)

@@ -86,7 +86,7 @@ def is_tables(location: Location) -> bool:
 
 
 def are_tables(inputs: Sequence[Location], **asked: Any) -> bool:
-    """Tell whether inputs are tables: by what they are, or by the options that were given.
+    """Tell whether inputs are tables of any size: by what they are, or by options that were given.
 
     asked: options that are only for tables; None if they were not given.
     """

@@ -231,7 +231,7 @@ def check_learning(learner: Learner, known: Known) -> None:
 
 
 def _check_without_labels(detector: Detector) -> None:
-    """Refuse a detector that needs labels; say what one that uses them does without."""
+    """Refuse to fit, on tables without a column of labels, a detector that needs labels."""
     wanted = argument("labels", "COLUMN")
     if detector.tags.needs_labels:
         raise InputError(f"{type(detector).__name__} needs labels; pass {wanted}.")

@@ -11,7 +11,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.calibration import Calibration, Levels
 from typica.decide import judge
-from typica.detectors import Estimator, final_detector, has_threshold, reads_logits
+from typica.detectors import Estimator, final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch, read_records
@@ -197,7 +197,7 @@ def _check_judge_of_batches(
         raise InputError(f"there are no calibration scores; {how} with held-out inputs first.")
     if asks_for_levels:
         _check_levels(final.calibration_, levels)
-    if only is not None and not has_threshold(final):
+    if only is not None and not final.has_threshold:
         raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
 
 

@@ -200,7 +200,7 @@ def open_tables(
 
 
 def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
-    """Return labels that are not a column: an array, or what a file holds."""
+    """Return the labels of tables that are not in a column of theirs: an array, or a file."""
     if labels is None:
         return None
     if not isinstance(labels, str | os.PathLike):

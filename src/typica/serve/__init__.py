@@ -19,7 +19,7 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name, or say what to install for it."""
+    """Load a public name of the server, or say what to install for it."""
     if name in _NEED_MLSERVER:
         check_installed("mlserver", "serve")
     return _load(name)

@@ -16,12 +16,16 @@ from typing import Any
 
 import typica
 from typica.data.sets._digests import Digests, mismatch, new_md5
-from typica.errors import DownloadError, FormatError, InputError
+from typica.errors import FormatError, InputError
 from typica.files import CHUNK, FULL
 from typica.progress import advance
 
 SCHEMES = ("https://", "http://", "file:")
 _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+
+
+class DownloadError(InputError):
+    """A file of a benchmark set that could not be fetched; says what was tried and what to do."""
 
 
 class _Stop(Exception):  # noqa: N818 (not an error yet: there may be other addresses)

@@ -7,10 +7,17 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
-from typica.errors import InputError, NoHeadError, counted
+from typica.errors import InputError, counted
 from typica.estimator import Estimator, LearnsMoments
 from typica.head import Head, check_same_kind, head_to_pass
 from typica.moments import Moments
+
+
+class NoHeadError(InputError, AttributeError):
+    """The error of a headed detector that is used without a head.
+
+    An AttributeError too, by which `hasattr` and `dir` know that there is none.
+    """
 
 
 def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:

@@ -98,7 +98,7 @@ def _unreadable(path: Path, error: Exception) -> FormatError:
 
 
 def _is_pickle(path: Path) -> bool:
-    """Tell whether a file begins with a whole pickle; none of it is run."""
+    """Tell whether a checkpoint begins with a whole pickle; none of it is run."""
     with path.open("rb") as file:
         try:
             for _ in pickletools.genops(file):
