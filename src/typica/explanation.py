@@ -171,7 +171,9 @@ class Explanation:
 
 
 def _share(percentage: float) -> str:
-    """Return a share in words: none, all, or a percentage with more digits near either end.
+    """Return a share as an explanation says it: none, all, or a percentage.
+
+    It has more digits near either end.
 
     >>> [_share(percentage) for percentage in (0.0, 0.031, 12.34, 99.97, 100.0)]
     ['none of the', '0.03 % of', '12.3 % of', '99.97 % of', 'all']

@@ -220,7 +220,7 @@ def _plain_groups(ids: AnyArray) -> AnyArray:
 
 
 def _adjusted_in_groups(p: Floats, codes: Places, sizes: Places, first: Places) -> Floats:
-    """Return p-values adjusted by what the rest of their group has; sorted by group and p-value."""
+    """Return the adjusted p-values of `judge_groups`; rows are sorted by group and p-value."""
     ranks = np.arange(len(p)) - first[codes] + 1
     products = p * sizes[codes] / ranks
     # The least from each row to the end of its group, for all groups at once: whole numbers stand

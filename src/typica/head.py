@@ -143,7 +143,7 @@ HEAD = Parameter(
 
 
 def head_to_pass() -> str:
-    """Return how to pass a missing `Head`: `head=typica.Head(weight, bias)`, or `--head FILE`."""
+    """Return how one passes a `Head`: `head=typica.Head(weight, bias)`, or `--head FILE`."""
     return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
 
 

@@ -115,14 +115,10 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
 def check_label_count(labels: AnyArray, n_rows: int) -> None:
     """Refuse labels that are more or fewer than rows."""
     if labels.size != n_rows:
-        header = " (is the first a header?)" if _may_have_header(labels, n_rows) else ""
+        may_have_header = labels.size == n_rows + 1 and isinstance(labels[0], str)
+        header = " (is the first a header?)" if may_have_header else ""
         found, rows = counted(labels.size, "label"), counted(n_rows, "row")
         raise InputError(f"{found} for {rows}{header}; pass one label per row.")
-
-
-def _may_have_header(labels: AnyArray, n_rows: int) -> bool:
-    """Tell whether labels are one more than their rows and texts, as if one were a header."""
-    return labels.size == n_rows + 1 and isinstance(labels[0], str)
 
 
 def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:

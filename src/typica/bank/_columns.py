@@ -83,7 +83,7 @@ def _labels(column: AnyArray, manifest: Manifest) -> AnyArray:
 
 
 def _as_texts(column: AnyArray) -> AnyArray:
-    """Return Python's strings as NumPy's; other labels as they are."""
+    """Return labels as a bank stores them: Python's strings as NumPy's, others as they are."""
     if column.dtype.kind == "O" and all(isinstance(label, str) for label in column):
         return column.astype(np.str_)
     return column

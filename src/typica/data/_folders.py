@@ -14,7 +14,7 @@ from typica.kinds import named_as_image
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether to pass over a path in a folder of images: hidden files, and what macOS adds."""
+    """Tell whether `open_images` passes over a path in a folder: a hidden one, or one of macOS."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 

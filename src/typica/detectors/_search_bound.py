@@ -202,7 +202,7 @@ def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def project(D: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the coordinates of the rows D along the axes, and at least the length of the rest."""
+    """Return what a search's bound is made of: coordinates of rows, and how long the rest is."""
     along = D @ axes
     squares = np.vecdot(D, D)
     rounding = 16 * len(axes) * np.finfo(np.float64).eps * squares

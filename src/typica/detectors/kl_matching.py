@@ -30,7 +30,7 @@ FLOOR = float(np.finfo(np.float64).tiny)
 
 
 def kl_divergences(log_p: Array, log_templates: Array) -> Array:
-    """Return KL(p || d_k) (n, K) from the logarithms of the distributions p (n, C) and d (K, C).
+    """Return for KL matching KL(p || d_k) (n, K) from the logarithms of p (n, C) and d (K, C).
 
     >>> kl_divergences(np.log([[0.5, 0.5]]), np.log([[0.5, 0.5], [0.2, 0.8]])).round(4)
     array([[0.    , 0.2231]])

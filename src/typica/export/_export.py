@@ -95,5 +95,5 @@ def to_onnx(
 
 
 def _is_left_out(value: Any) -> bool:
-    """Tell whether `export` was called without this option."""
+    """Tell whether `to_onnx` was called without this argument."""
     return value is None or value is False

@@ -9,7 +9,7 @@ LARGEST_EXPONENT = 44.0  # its exponential is the square root of the largest flo
 
 
 def positive_part(Z: Array) -> Array:
-    """Return the activations max(Z, 0), whose gradient at 0 is 0."""
+    """Return the activations that rectifiers shape, max(Z, 0); the gradient at 0 is 0."""
     xp = namespace(Z)
     return xp.where(Z > 0, Z, xp.zeros_like(Z))
 

@@ -231,7 +231,7 @@ def check_learning(learner: Learner, known: Known) -> None:
 
 
 def _check_without_labels(detector: Detector) -> None:
-    """Refuse to fit, on tables without a column of labels, a detector that needs labels."""
+    """Refuse, in `scale.fit` and its kin, a detector that needs labels where parts have none."""
     wanted = argument("labels", "COLUMN")
     if detector.tags.needs_labels:
         raise InputError(f"{type(detector).__name__} needs labels; pass {wanted}.")

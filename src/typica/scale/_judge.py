@@ -188,7 +188,7 @@ def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
 def _check_judge_of_batches(
     estimator: Estimator, levels: dict[str, str | None], only: str | None
 ) -> None:
-    """Refuse a detector that lacks what a `Judge` of tables needs, before any part is read."""
+    """Refuse, for `scale.judge` and its kin, a detector that lacks what was asked of it."""
     final = final_detector(estimator)
     is_calibrated = hasattr(final, "calibration_")
     asks_for_levels = any(level is not None for level in levels.values())

@@ -81,7 +81,10 @@ class Extractor:
 
 
 def _image(value: Any, name: Any) -> Image.Image:
-    """Return an image from an array, a file's bytes or a path; name: a text, for errors."""
+    """Return the image in a row of a Ray data set: an array, a file's bytes or a path.
+
+    name: a text, for errors.
+    """
     if isinstance(value, bytes | str):
         return decode(value, name=name if isinstance(name, str) else None)
     pixels = np.asarray(value)
