@@ -107,7 +107,7 @@ def to_numpy(x: Any) -> AnyArray:
 
 
 def array_text(value: Any) -> str | None:
-    """Describe an array of any backend by its shape; return None for what is not an array.
+    """Return an array of any backend in short: its shape. None for what is not an array.
 
     >>> array_text(np.zeros((150, 384))), array_text("cosine")
     ('array of 150 x 384', None)

@@ -70,7 +70,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def warn_of_old_name(old: str, new: str) -> None:
-    """Warn of a name that another has taken the place of, at the line that uses it."""
+    """Warn that what is used has a new name, at the user's line that uses the old one."""
     warn(f"{old} is called {new} now; the old name will be removed in 0.3.", DeprecationWarning)
 
 

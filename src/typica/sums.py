@@ -4,7 +4,7 @@ A long batch of float32 is multiplied in float32, 4,096 rows at a time, and gath
 half the time of float64 products. An entry then errs by some 1e-6 of the root of the product of its
 two diagonal entries, and the whole, on that scale, by 3e-6 (measured on a network's features). What
 is derived from it, such as the inverse of a covariance, errs by less than 1e-3 in the worst
-direction: `_keeps_digits` makes sure. The covariance of 50,000 rows is itself known to 6e-3 only.
+direction: `_keep_digits` makes sure. The covariance of 50,000 rows is itself known to 6e-3 only.
 Where a direction varies so little, beside the features that it is made of, that it would suffer
 more, the products are float64.
 """
@@ -123,7 +123,7 @@ def _quick_sums(Z: AnyArray, codes: Codes, shift: Floats) -> _CentredSums | None
         gathered.add(Z, codes, rows, np.dtype(np.float32))
         counts = np.bincount(codes[: rows.stop], minlength=len(shift))
         scatter = scatter_within(gathered.products, gathered.sums, counts)
-        if not _keeps_digits(gathered.products, scatter, rows.stop):
+        if not _keep_digits(gathered.products, scatter, rows.stop):
             advance(-rows.stop)  # once more from the start
             return None
     return gathered
@@ -236,8 +236,8 @@ def _rows_to_judge(n_features: int) -> int:
     return max(_LONG, 8 * n_features)
 
 
-def _keeps_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_rows: int) -> bool:
-    """Tell whether sums of products of rows in float32 were good enough for a scatter (m, m).
+def _keep_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_rows: int) -> bool:
+    """Tell whether products of rows may be summed in float32: if their scatter keeps its digits.
 
     Their errors are proportional to the products' diagonal: on this scale the scatter must not be
     nearly singular. Features that do not vary have no errors.

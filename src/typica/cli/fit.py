@@ -137,7 +137,7 @@ def fit(
 
 
 def _check_can_be_stored(detector: str) -> None:
-    """Refuse a detector that no file can hold, before it is fitted."""
+    """Refuse `typica fit --detector` of what no file can hold, before it is fitted."""
     if not detector_class(detector).tags.saveable:
         raise InputError(
             f"--detector {detector}: holds objects that only pickle can store, and this command "

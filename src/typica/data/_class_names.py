@@ -61,7 +61,7 @@ def _names_in(values: Any) -> list[str]:
 
 
 def _name(value: Any) -> str:
-    """Return the name of a class as JSON has it: a text, or a number."""
+    """Return one name in a file of class names, which holds texts or numbers."""
     if not isinstance(value, str | int | float):
         raise FormatError(f"{value!r} is not a name; write one text for each output.")
     return str(value)

@@ -14,7 +14,7 @@ from typica.kinds import named_as_image
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether `open_images` passes over a path in a folder: a hidden one, or one of macOS."""
+    """Tell whether the images of a folder or archive do without this path, as it is hidden."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 

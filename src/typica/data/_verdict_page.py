@@ -91,7 +91,7 @@ def _kind(listed: Verdicts, total: int) -> str:
 
 
 def _classes(verdicts: Verdicts) -> list[tuple[str, int]]:
-    """Return the nearest classes and how many inputs each has, the most frequent first."""
+    """Return what the page of verdicts counts: the nearest classes, the most frequent first."""
     if verdicts.nearest is None:
         return []
     return Counter(map(str, verdicts.nearest.tolist())).most_common(CLASSES)

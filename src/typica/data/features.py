@@ -195,7 +195,7 @@ def read_head(path: Location) -> Head:
 
 
 def _head_of_file(path: Path) -> Head:
-    """Return the head in a file of data, for `read_head`: a weight and maybe a bias."""
+    """Read a head, as `read_head` does, from a file that is no bank: a weight and maybe a bias."""
     _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
@@ -216,7 +216,7 @@ def _head_of_file(path: Path) -> Head:
 
 
 def find_head(path: Location | None, features: Source) -> Head | None:
-    """Read the head of a features file, from its own file or else from the bank of the features.
+    """Read a head, as `read_head` does, or where no file is given that of the bank of features.
 
     A bank's class names are given to its head where there are as many. None without either.
     """

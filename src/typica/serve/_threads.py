@@ -144,7 +144,7 @@ def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
 
 
 def _looked(look: Look, network: Reopened, images: Sequence[Any], threads: int) -> AnyArray:
-    """Return look(network, images), run by this many threads of torch, if torch is loaded."""
+    """Return look(network, images), run on the server by this many threads of torch."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
