@@ -106,16 +106,6 @@ def to_numpy(x: Any) -> AnyArray:
     return np.asarray(x)
 
 
-def array_text(value: Any) -> str | None:
-    """Return an array of any backend in short: its shape. None for what is not an array.
-
-    >>> array_text(np.zeros((150, 384))), array_text("cosine")
-    ('array of 150 x 384', None)
-    """
-    shape = getattr(value, "shape", None)
-    return None if not shape else f"array of {' x '.join(map(str, shape))}"
-
-
 def like(a: AnyArray, Z: Array) -> Array:
     """Return the NumPy array `a` in the backend, dtype and device of `Z`.
 

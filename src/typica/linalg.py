@@ -160,7 +160,7 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return u·v - |v|²/2 of all pairs of rows, from which squared distances are made."""
+    """Return the kernel u·v - |v|²/2 of all pairs of rows, of which squared distances are made."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 

@@ -33,6 +33,7 @@ _MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
 _LONG = 2**13  # rows, and eight per feature: with fewer, float64 costs little
 _LEAST_VARIANCE = 5e-3  # of a direction, in units of the products' diagonal
+_WRITTEN_ZERO = 0.0  # for np.full; what np.zeros only reserves is slow later
 _LEAST_SQUARE = 1e-15  # the largest feature's; below it squares of others underflow in float32
 
 
@@ -59,7 +60,7 @@ def sums_by_class(Z: AnyArray, codes: Codes, n_classes: int) -> Floats:
     # One thread alone adds the rows of one class as fast as memory delivers them.
     several = len(blocks) > 1 and n_classes > 1
     threads = min(len(blocks), _MOST_THREADS, blas_threads()) if several else 1
-    total = _written_zeros((n_classes, Z.shape[1]))
+    total = np.full((n_classes, Z.shape[1]), _WRITTEN_ZERO)
     for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
         total += sums
         advance(rows.stop - rows.start)
@@ -94,7 +95,7 @@ class _CentredSums:
 
     def __init__(self, shift: Floats) -> None:
         self.shift = shift
-        self.sums = _written_zeros(shift.shape)
+        self.sums = np.full(shift.shape, _WRITTEN_ZERO)
         self.products = np.zeros((shift.shape[1], shift.shape[1]))
 
     def add(self, Z: AnyArray, codes: Codes, part: slice, dtype: np.dtype[Any]) -> None:
@@ -127,11 +128,6 @@ def _quick_sums(Z: AnyArray, codes: Codes, shift: Floats) -> _CentredSums | None
             advance(-rows.stop)  # once more from the start
             return None
     return gathered
-
-
-def _written_zeros(shape: tuple[int, ...]) -> Floats:
-    """Return zeros for sums that are really written: memory that is only reserved is slow later."""
-    return np.full(shape, 0.0)
 
 
 def _row_blocks(part: slice, width: int, dtype: np.dtype[Any], size: int) -> list[slice]:

@@ -194,7 +194,9 @@ class Verdicts:
             raise InputError(
                 f"there is no {by.replace('_', '-')} to sort by; choose another, such as score."
             )
-        order: NDArray[np.int64] = np.lexsort((self.score, _sortable(column)))
+        if column.dtype.kind == "O":  # names of several types, which have no order of their own
+            column = column.astype(np.str_)
+        order: NDArray[np.int64] = np.lexsort((self.score, column))
         return numbered._sliced(order)
 
     @border
@@ -285,13 +287,6 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({item_of(self.runner_up_similarity, i):.4g})")
         return parts
-
-
-def _sortable(column: AnyArray) -> AnyArray:
-    """Return a column of verdicts that NumPy can sort: names of several types by their texts."""
-    if column.dtype.kind == "O":
-        return column.astype(np.str_)
-    return column
 
 
 def item_of(column: AnyArray | None, i: int) -> Any:

@@ -324,7 +324,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     decide: {FILE: "describe_file load_detector", RECORD: "Judgement Rate"},
     detectors: {
         RECORD: "KnownRows Matches",
-        TELLS: "bank_labels column_names feature_names input_head input_width is_bank "
+        TELLS: "array_text bank_labels column_names feature_names input_head input_width is_bank "
         "is_pipeline list_detectors pipeline_steps steps_before takes_head wants_head",
     },
     export: {FILE: "write_triton", TELLS: "describe_onnx triton_config"},

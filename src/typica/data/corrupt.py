@@ -201,7 +201,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return for each image the one that is mixed into it, of another label."""
+    """Return for each image the one, of another label, that `mixed` mixes into it."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

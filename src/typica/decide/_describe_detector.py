@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from typica import store
-from typica.arrays import AnyArray, array_text
+from typica.arrays import AnyArray
 from typica.as_json import json_number
 from typica.detectors import (
     TRAINING_TPR,
     Detector,
     Estimator,
+    array_text,
     final_detector,
     load_detector,
 )

@@ -22,6 +22,7 @@ from ._registry import (
     takes_head,
     wants_head,
 )
+from ._repr import array_text
 from ._training_threshold import TRAINING_SAMPLE, TRAINING_TPR
 from ._what_it_reads import (
     column_names,
@@ -128,6 +129,7 @@ __all__ = [
     "TwoPasses",
     "ViM",
     "WeiPer",
+    "array_text",
     "bank_labels",
     "check_fitted",
     "column_names",

@@ -40,7 +40,7 @@ class FeatureBank(Protocol):
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows that were made from a bank, with its labels and names; accepted as a bank."""
+    """Rows with labels and names that a detector takes for a bank, although they are none."""
 
     features: AnyArray
     labels: AnyArray | None = None

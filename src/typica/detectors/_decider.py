@@ -264,7 +264,7 @@ def _rule(levels: Levels | None, fdr: Level | None) -> Rule | None:
 def _by_groups(
     p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Level | None
 ) -> dict[str, Any]:
-    """Return the columns of Verdicts that p-values give, the rows of a group taken together."""
+    """Return what `Detector.judge` says by p-values, the rows of a group taken together."""
     from typica.groups import judge_groups  # noqa: PLC0415
 
     if levels is None or fdr is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from typica.arrays import array_text
 from typica.cards import card
 from typica.errors import listed
 
@@ -60,6 +59,17 @@ def threshold_line(detector: Detector) -> str:
     if calibration.by_class:
         return f"thresholds by class, {keeps}"
     return f"threshold {detector.offset_:.4g}, {keeps}"
+
+
+def array_text(value: Any) -> str | None:
+    """Return how a detector's repr shows an array among its parameters; None for anything else.
+
+    >>> import numpy as np
+    >>> array_text(np.zeros((150, 384))), array_text("cosine")
+    ('array of 150 x 384', None)
+    """
+    shape = getattr(value, "shape", None)
+    return None if not shape else f"array of {' x '.join(map(str, shape))}"
 
 
 def _repr_name(detector: Detector) -> str:
