@@ -15,7 +15,7 @@ DEFAULT_ALPHA = "0.05"
 
 
 class CalibrationOptions(TypedDict, total=False):
-    """What a calibration is told before it sees a row, by keyword; see `Detector.calibrate`."""
+    """The keywords of a calibration, which are known before any row; see `Detector.calibrate`."""
 
     alpha: Level | None
     tpr: Level | None

@@ -51,7 +51,7 @@ def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "") -> Itera
 
 
 def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
-    """Yield what has arrived each time a stream is read; other lines as they are."""
+    """Yield the lines of scores that arrive each time a stream is read; others as they are."""
     stream = getattr(lines, "buffer", None)
     if isinstance(stream, (io.BufferedReader, io.BytesIO)):
         yield from file_lines(stream, size)
