@@ -15,7 +15,7 @@ DEFAULT_ALPHA = "0.05"
 
 
 class CalibrationOptions(TypedDict, total=False):
-    """The keywords of a calibration, which are known before any row; see `Detector.calibrate`."""
+    """What a `Calibration` is made with: alpha, tpr, confidence, by_class, groups, as keywords."""
 
     alpha: Level | None
     tpr: Level | None

@@ -40,7 +40,7 @@ class FeatureBank(Protocol):
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows with labels and names that a detector takes for a bank, although they are none."""
+    """A `FeatureBank` of rows in memory, with their labels and names."""
 
     features: AnyArray
     labels: AnyArray | None = None

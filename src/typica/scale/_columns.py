@@ -63,10 +63,16 @@ class Wanted:
         if self.features is not None and self.columns is not None:
             both = f"{argument('features')} and {argument('columns')}"
             raise InputError(f"{both}: pass one column of lists, or several columns of numbers.")
-        if self.columns is not None and not _are_names(self.columns):
+        if self.columns is not None and not self._columns_are_names():
             raise InputError(f"{argument('columns')} {self.columns!r}: pass a list of names.")
         if self.features is not None and not isinstance(self.features, str):
             raise InputError(f"{given('features', self.features)}: pass the name of a column.")
+
+    def _columns_are_names(self) -> bool:
+        """Tell whether the columns are names: at least one, each a text."""
+        if isinstance(self.columns, str) or not isinstance(self.columns, Collection):
+            return False
+        return len(self.columns) > 0 and all(isinstance(name, str) for name in self.columns)
 
     def found_in(self, schema: Any, constants: Sequence[str] = ()) -> Columns:
         """Return the columns of a table to read; constants: those that its folders give."""
@@ -90,13 +96,6 @@ class Wanted:
                 "names that the columns had there."
             )
         return tuple(self.names)
-
-
-def _are_names(columns: Any) -> bool:
-    """Tell whether what was passed for a table's columns are names: at least one, each a text."""
-    if isinstance(columns, str) or not isinstance(columns, Collection):
-        return False
-    return len(columns) > 0 and all(isinstance(name, str) for name in columns)
 
 
 def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
