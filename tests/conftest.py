@@ -78,7 +78,10 @@ def checkpoint() -> Path:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Small layers on a busy machine: threads that wait for each other cost ten times what they save."""
+    """One thread, for small layers on a busy machine.
+
+    Threads that wait for each other cost ten times what they save.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,7 @@
-"""Banks: what goes in comes out, interrupted anywhere they end the same to the byte, and damage is named."""
+"""Banks: what goes in comes out, and damage is named.
+
+Interrupted anywhere, they end the same to the byte.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +74,8 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     names = ODD_NAMES * 2
     identity = {"model": "net", "transform": {"size": 32, "mean": [0.5, 0.25]}}
     bank = write_bank(
-        tmp_path / "b", features, logits=logits, labels=labels, names=names, head=HEAD, classes=["a", "b", "c"],
-        identity=identity,
+        tmp_path / "b", features, logits=logits, labels=labels, names=names, head=HEAD,
+        classes=["a", "b", "c"], identity=identity,
     )  # fmt: skip
     assert len(bank) == 10
     assert bank.identity == identity
@@ -536,7 +539,10 @@ class Interrupt(BaseException):
 
 @contextlib.contextmanager
 def interrupted_at(step: int | None) -> Iterator[None]:
-    """Interrupt at the step-th touch of the disk, half-way through if it is an append; files need not be synced."""
+    """Interrupt at the step-th touch of the disk, half-way through if it is an append.
+
+    Files need not be synced.
+    """
     left = [step]
 
     def tick() -> None:
@@ -736,7 +742,10 @@ def test_damage_is_named(folder: Path) -> None:
 
 def test_a_head_that_is_not_there_or_another_is_named(folder: Path) -> None:
     file = folder / "head.safetensors"
-    todo = r"; write the bank again \(`typica extract --fresh`\), or pass the head in a file of its own, head=FILE\."
+    todo = (
+        r"; write the bank again \(`typica extract --fresh`\), "
+        r"or pass the head in a file of its own, head=FILE\."
+    )
     whole = file.read_bytes()
     for damaged in (b"", whole[:-9], whole[:-1] + b"\x7f"):
         file.write_bytes(damaged)

@@ -58,7 +58,8 @@ def sets() -> FeatureSuite:
     test_labels = np.arange(len(DATA.test)) % 3
     return FeatureSuite(
         "toy", "Toy", DATA.train, DATA.labels, None, None, DATA.test, test_labels,
-        {"odd": DATA.ood, "longer": 2 * DATA.test}, frozenset({"longer"}), HEAD.weight, HEAD.bias, HEAD.classes, None,
+        {"odd": DATA.ood, "longer": 2 * DATA.test}, frozenset({"longer"}),
+        HEAD.weight, HEAD.bias, HEAD.classes, None,
     )  # fmt: skip
 
 

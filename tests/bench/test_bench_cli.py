@@ -1,4 +1,7 @@
-"""`typica bench` and `typica suite` as a person types them: the whole path on digits, and the real CIFAR-10 features."""
+"""`typica bench` and `typica suite` as a person types them.
+
+The whole path on digits, and the real CIFAR-10 features.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ OOD = ["held-out-digits", "rotated", "inverted", "photos", "noise"]
 
 @pytest.fixture
 def features(data: Data, tmp_path: Path) -> Path:
-    """Features of a toy network under the names of the paper's sets, and one set larger than the test set."""
+    """Features of a toy network under the names of the paper's sets.
+
+    One set is larger than the test set.
+    """
     folder = tmp_path / "features"
     folder.mkdir()
     arrays = {
@@ -301,7 +307,10 @@ def test_sets_that_the_paper_does_not_have_at_all(capsys, features):
 
 
 def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
-    """Then neither the near nor the far sets are those in common, and the comparison has a section of its own."""
+    """Then neither the near nor the far sets are those in common.
+
+    The comparison has a section of its own.
+    """
     document = json.loads(
         run(
             capsys,

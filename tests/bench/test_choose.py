@@ -165,12 +165,15 @@ def test_lists_and_tensors_are_rows_too(data: Data):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([9, *[0, 1, 2] * 20], "class 9 has 1 row, too few to hold a fifth out; pass held_out=FILE"),
+        (
+            [9, *[0, 1, 2] * 20],
+            "class 9 has 1 row, too few to hold a fifth out; pass held_out=FILE",
+        ),
         ([*[0] * 40, *[*range(1, 11)] * 2], "has 2 rows, too few to hold a fifth out"),
         ([*range(20)] * 2, "class 0 has 2 rows, too few to hold a fifth out"),
         ([np.nan, *[0, 1, 2] * 20], "rows.npz: label nan of row 0 is neither"),
     ],
-)  # fmt: skip
+)
 def test_files_of_which_no_fifth_can_be_held_out_are_refused(tmp_path, labels, message):
     rows = np.random.default_rng(0).normal(size=(len(labels), 4))
     np.savez(tmp_path / "rows.npz", features=rows, labels=labels)
@@ -211,7 +214,10 @@ def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_every_kind
 
 
 class ByColumns(BaseEstimator):
-    """The largest cosine to a class mean in some of the columns, as a detector that is like its twin in all else."""
+    """The largest cosine to a class mean in some of the columns.
+
+    As a detector it is like its twin in all else.
+    """
 
     kind, tags = "by_columns", SimpleNamespace(mergeable=False)
 
@@ -229,7 +235,10 @@ class ByColumns(BaseEstimator):
 
 
 def drawn_twins(seed: int, classes: int, rows: int, *, better: float = 1.0) -> Choice:
-    """Choose between detectors that read one half of the columns each; in the first, classes are `better` times apart."""
+    """Choose between detectors that read one half of the columns each.
+
+    In the first, classes are `better` times apart.
+    """
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(classes, 6))
 
@@ -346,14 +355,15 @@ def test_the_verdict_names_one_detector_and_says_why():
     clear = choice_of({"ctm": 0.98, "knn": 0.015, "msp": 0.005}, {"knn": 0.02, "msp": 0.001})
     assert clear.rivals == [] and clear.told and clear.best == "ctm"
     assert clear.verdict == (
-        "ctm is recommended: it has the best mean AUROC, 90.00 %, and is ahead of every other in 98 % of resamples."
+        "ctm is recommended: it has the best mean AUROC, 90.00 %, "
+        "and is ahead of every other in 98 % of resamples."
     )
     assert choice_of({"ctm": 1.0}, {}).verdict == (
         "ctm is the only detector that took part, with a mean AUROC of 90.00 %."
     )
     assert choice_of({"knn": 1.0}, {}).verdict == (
-        "knn is the only detector that took part, with a mean AUROC of 90.00 %. Or take quorum or ctm, which were not "
-        "compared."
+        "knn is the only detector that took part, with a mean AUROC of 90.00 %. "
+        "Or take quorum or ctm, which were not compared."
     )
 
 
@@ -362,8 +372,9 @@ def test_within_the_noise_it_cannot_tell_and_names_the_default():
     assert close.rivals == ["ctm"] and not close.told
     assert close.leader == "knn" and close.best == "ctm"
     assert close.verdict == (
-        "Cannot tell which is best of knn and ctm: knn has the best mean AUROC, 90.00 %, but not clearly (ctm is 1.00 "
-        "points behind, and ahead in 40 % of resamples). Take ctm, the default."
+        "Cannot tell which is best of knn and ctm: knn has the best mean AUROC, 90.00 %, "
+        "but not clearly (ctm is 1.00 points behind, and ahead in 40 % of resamples). "
+        "Take ctm, the default."
     )
     both = choice_of({"ctm": 0.6, "quorum": 0.4}, {"quorum": 0.4})
     assert both.best == both.default == "quorum" and not both.told
@@ -383,8 +394,9 @@ def test_it_departs_from_ctm_where_others_are_clearly_ahead():
     ahead = choice_of({"vim": 0.7, "gmm": 0.29, "ctm": 0.01}, {"gmm": 0.3, "ctm": 0.01})
     assert ahead.told and ahead.best == "vim" and ahead.rivals == ["gmm"]
     assert ahead.verdict == (
-        "vim is recommended: it has the best mean AUROC, 90.00 %, and is ahead of ctm in 99 % of resamples. There is "
-        "no clear winner between vim and gmm."
+        "vim is recommended: it has the best mean AUROC, 90.00 %, "
+        "and is ahead of ctm in 99 % of resamples. "
+        "There is no clear winner between vim and gmm."
     )
 
 
@@ -392,9 +404,9 @@ def test_it_departs_from_quorum_only_by_a_lead_on_every_kind_with_images_among_t
     close = choice_of({"vim": 0.99, "quorum": 0.01}, {"quorum": 0.01})
     assert close.leader == "vim" and close.best == "quorum" and not close.told
     assert close.verdict == (
-        "Cannot tell: vim has the best mean AUROC, 90.00 %, but against unknowns made of features alone, which does "
-        "not justify leaving quorum; with the images, changed ones can say more. Take quorum, which does not rely on "
-        "a single sign of the unknown."
+        "Cannot tell: vim has the best mean AUROC, 90.00 %, but against unknowns made of features "
+        "alone, which does not justify leaving quorum; with the images, changed ones can say more. "
+        "Take quorum, which does not rely on a single sign of the unknown."
     )
     near = {"vim": {"blur": 0.7}, "quorum": {"blur": 0.705}}
     behind = replace(close, near=near)
@@ -403,7 +415,8 @@ def test_it_departs_from_quorum_only_by_a_lead_on_every_kind_with_images_among_t
     leads = replace(close, near={"vim": {"blur": 0.72}, "quorum": {"blur": 0.7}})
     assert leads.told and leads.best == "vim"
     assert leads.verdict == (
-        "vim is recommended: it has the best mean AUROC, 81.00 %, and is ahead of quorum in 99 % of resamples."
+        "vim is recommended: it has the best mean AUROC, 81.00 %, "
+        "and is ahead of quorum in 99 % of resamples."
     )
     assert replace(leads, ahead={"quorum": 0.2}).best == "quorum"
 
@@ -438,9 +451,10 @@ def test_among_many_classes_a_relative_distance_that_leads_by_a_point_is_taken(c
 def test_the_verdict_says_why_it_departs_from_quorum_among_many_classes():
     choice = choice_among(25, lead=0.0146)
     assert choice.verdict == (
-        "rmds_pp is recommended: it has the best mean AUROC, 90.00 %, and is ahead of quorum in 99 % of resamples. "
-        "There are many classes (25), and a relative Mahalanobis distance leads quorum by 1.46 points: there such a lead has "
-        "held against real unknowns so far."
+        "rmds_pp is recommended: it has the best mean AUROC, 90.00 %, "
+        "and is ahead of quorum in 99 % of resamples. "
+        "There are many classes (25), and a relative Mahalanobis distance leads quorum by 1.46 "
+        "points: there such a lead has held against real unknowns so far."
     )
     kin = dict.fromkeys(range(25), 0.899)
     rival = replace(
@@ -499,14 +513,15 @@ def test_a_tie_at_the_ceiling_tells_nothing():
     # However sure resampling is, a twentieth of a point between made-up unknowns is no evidence.
     assert tied.rivals == ["msp", "ctm"] and not tied.told and tied.best == "ctm"
     assert tied.verdict == (
-        "Cannot tell which is best of knn, msp and ctm: knn and msp have the same mean AUROC, 100.00 % (ctm is 0.05 "
-        "points behind, and ahead in 0 % of resamples). Take ctm, the default."
+        "Cannot tell which is best of knn, msp and ctm: knn and msp have the same mean AUROC, "
+        "100.00 % (ctm is 0.05 points behind, and ahead in 0 % of resamples). "
+        "Take ctm, the default."
     )
     del auroc["ctm"]
     tied = Choice(auroc, {"knn": 0.5, "msp": 0.5}, {}, ahead={"msp": 0.5})
     assert tied.verdict == (
-        "Cannot tell which is best of knn and msp: knn and msp have the same mean AUROC, 100.00 %. knn may do. Or take "
-        "quorum or ctm, which were not compared."
+        "Cannot tell which is best of knn and msp: knn and msp have the same mean AUROC, 100.00 %. "
+        "knn may do. Or take quorum or ctm, which were not compared."
     )
 
 
@@ -673,7 +688,10 @@ def test_what_is_shown(capsys):
 
 
 def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
-    """A row is known in some rounds and unknown in its own; near sets of one size are drawn together."""
+    """A row is known in some rounds and unknown in its own.
+
+    Near sets of one size are drawn together.
+    """
     rng = np.random.default_rng(1)
     y = np.arange(24) % 3
     train, held_out = (np.eye(3, 4)[y] + 0.5 * rng.normal(size=(24, 4)) for _ in range(2))
@@ -766,7 +784,7 @@ def test_the_others_are_compared_with_the_best_wherever_it_stands():
 def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
     monkeypatch, backend, settings, tried
 ):
-    """The quickest of all is another on another day, and with it the features in their last digits."""
+    """The quickest is another on another day, and with it the features in their last digits."""
     near = pytest.importorskip("typica.bench._changed_images")
     calls = []
 

@@ -1,4 +1,4 @@
-"""OpenOOD's benchmarks: its image lists, folders and checkpoints as they are, beside its leaderboard.
+"""OpenOOD's benchmarks: image lists, folders and checkpoints as they are, beside its leaderboard.
 
 None of its data are here. A toy folder of the same layout stands for them: random weights in its
 checkpoints' places, and a few images where its lists point to.
@@ -47,7 +47,7 @@ PLAIN = Settings(backend="torch", batch=8, threads=1)
 
 
 def write_toy(root: Path, name: str, foreign: int = 4) -> None:
-    """Write what a suite names: a list per set with the images that it points to, and the weights."""
+    """Write what a suite names: a list per set with the images it points to, and the weights."""
     suite = load_suite(name)
     rng = np.random.default_rng(0)
     own = {"train": suite.train, "test": suite.test, "calibration": suite.calibration}
@@ -265,7 +265,8 @@ def test_a_list_goes_with_a_folder(tmp_path):
         open_images(tmp_path, listing=tmp_path / "none.txt")
     suite = tmp_path / "my.toml"
     suite.write_text(
-        'model = "resnet-18"\n[methods.ctm]\n[id]\ntrain = { path = "a", list = "l.txt", split = "train" }\n'
+        'model = "resnet-18"\n[methods.ctm]\n'
+        '[id]\ntrain = { path = "a", list = "l.txt", split = "train" }\n'
         'test = { set = "cifar10", list = "l.txt" }\n[ood]\nx = { path = "b" }\n'
         '[published]\nby = "me"\nmodel = "ResNet-18"\nid_set = "CIFAR-10"\n'
     )

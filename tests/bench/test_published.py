@@ -50,9 +50,10 @@ def test_names_are_ours():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("SVHN", "svhn"), ("Textures", "textures"), ("texture", "textures"), ("dtd", "textures"), ("LSUN-C", "lsun-c"),
-        ("LSUN_crop", "lsun-c"), ("lsun-resize", "lsun-r"), ("LSUN", "lsun"), ("iSUN", "isun"), ("Places", "places365"),
-        ("Places_365", "places365"), ("iNaturalist", "inaturalist"), ("SUN", "sun"), ("my-own Set", "my-own set"),
+        ("SVHN", "svhn"), ("Textures", "textures"), ("texture", "textures"), ("dtd", "textures"),
+        ("LSUN-C", "lsun-c"), ("LSUN_crop", "lsun-c"), ("lsun-resize", "lsun-r"), ("LSUN", "lsun"),
+        ("iSUN", "isun"), ("Places", "places365"), ("Places_365", "places365"),
+        ("iNaturalist", "inaturalist"), ("SUN", "sun"), ("my-own Set", "my-own set"),
     ],
 )  # fmt: skip
 def test_names_of_ood_sets(name, expected):

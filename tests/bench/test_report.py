@@ -1,4 +1,7 @@
-"""The report's file: what it holds, that its numbers are the scores' own, and that no name turns into markup."""
+"""The report's file: what it holds.
+
+Its numbers are the scores' own, and no name turns into markup.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The elements of a page: how often each is used, its attributes, and the text of each script."""
+    """The elements of a page: how often each is used, its attributes, and each script's text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -90,9 +93,8 @@ def test_the_page_needs_nothing_from_elsewhere(folder, tmp_path):
     policy = next(
         a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
     )
-    assert (
-        policy
-        == "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    assert policy == (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     )
     sources = [
         v
@@ -193,7 +195,8 @@ def test_tables_show_the_numbers_and_what_was_published(folder, tmp_path):
     )
     best = max(document["results"], key=lambda name: document["results"][name]["average"]["auroc"])
     assert re.search(
-        rf'<th scope="row" data-v="{best}">{best}</th><td class="num" data-v="[^"]+"><span class="star"',
+        rf'<th scope="row" data-v="{best}">{best}</th>'
+        r'<td class="num" data-v="[^"]+"><span class="star"',
         text,
     )
 
@@ -337,10 +340,18 @@ def test_the_heat_map_offers_the_metrics_that_have_numbers(folder, tmp_path):
     [
         ("ablation.json", "{", "ablation.json: not a whole JSON file"),
         ("layers.json", "[]", "layers.json: not a benchmark's result"),
-        ("layers.json", '{"suite": "a", "protocol": {}, "results": {}}', "layers.json: not what `--experiment layers` writes"),
-        ("analysis.json", '{"kernel": 1, "one_hot": 2, "motivation": 3}', "analysis.json: not what `--experiment analysis` writes"),
+        (
+            "layers.json",
+            '{"suite": "a", "protocol": {}, "results": {}}',
+            "layers.json: not what `--experiment layers` writes",
+        ),
+        (
+            "analysis.json",
+            '{"kernel": 1, "one_hot": 2, "motivation": 3}',
+            "analysis.json: not what `--experiment analysis` writes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_experiment_is_named(folder, tmp_path, name, content, message):
     copied = copy(folder, tmp_path / "r")
     (copied / name).write_text(content)
@@ -605,20 +616,66 @@ def test_every_table_has_a_caption_and_every_control_a_label(folder, tmp_path):
     [
         (lambda f: (f / "result.json").unlink(), InputError, "result.json: there is no such file"),
         (lambda f: (f / "result.json").write_text("{"), FormatError, "not a whole JSON file"),
-        (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {}}'), FormatError, "has no results"),
-        (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {"a": 1}}'), FormatError, "'a' has no results on OOD sets"),
+        (
+            lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {}}'),
+            FormatError,
+            "has no results",
+        ),
+        (
+            lambda f: (f / "result.json").write_text(
+                '{"suite": 1, "protocol": {}, "results": {"a": 1}}'
+            ),
+            FormatError,
+            "'a' has no results on OOD sets",
+        ),
         (lambda f: (f / "gallery.json").write_text("["), FormatError, "gallery.json: not JSON"),
-        (lambda f: (f / "gallery.json").write_text('[{"file": "../x.png"}]'), InputError, "lies outside; copy it"),
-        (lambda f: (f / "gallery.json").write_text('[{"file": "/etc/x.png"}]'), InputError, "lies outside; copy it"),
-        (lambda f: (f / "gallery.json").write_text('[{"file": "a\\u0000b"}]'), InputError, "the gallery's image cannot be read"),
-        (lambda f: Image.new("1", (30_000, 30_000)).save(f / "gallery" / "0-0.png"), InputError, "0-0.png: the gallery's image cannot be read"),
-        (lambda f: (f / "gallery" / "0-0.png").write_text("no image"), InputError, "0-0.png: the gallery's image cannot be read"),
-        (lambda f: (f / "scores" / "ctm.npz").write_text("no archive"), FormatError, "ctm.npz: not a whole .npz file"),
-        (lambda f: np.savez(f / "scores" / "ctm.npz", x=np.zeros(3)), FormatError, "has no array 'test'"),
-        (lambda f: np.savez(f / "scores" / "ctm.npz", test=np.array([1, np.nan])), FormatError, "test has NaN among its scores"),
-        (lambda f: np.savez(f / "scores" / "ctm.npz", test=np.zeros((2, 2))), FormatError, "not a row of scores"),
+        (
+            lambda f: (f / "gallery.json").write_text('[{"file": "../x.png"}]'),
+            InputError,
+            "lies outside; copy it",
+        ),
+        (
+            lambda f: (f / "gallery.json").write_text('[{"file": "/etc/x.png"}]'),
+            InputError,
+            "lies outside; copy it",
+        ),
+        (
+            lambda f: (f / "gallery.json").write_text('[{"file": "a\\u0000b"}]'),
+            InputError,
+            "the gallery's image cannot be read",
+        ),
+        (
+            lambda f: Image.new("1", (30_000, 30_000)).save(f / "gallery" / "0-0.png"),
+            InputError,
+            "0-0.png: the gallery's image cannot be read",
+        ),
+        (
+            lambda f: (f / "gallery" / "0-0.png").write_text("no image"),
+            InputError,
+            "0-0.png: the gallery's image cannot be read",
+        ),
+        (
+            lambda f: (f / "scores" / "ctm.npz").write_text("no archive"),
+            FormatError,
+            "ctm.npz: not a whole .npz file",
+        ),
+        (
+            lambda f: np.savez(f / "scores" / "ctm.npz", x=np.zeros(3)),
+            FormatError,
+            "has no array 'test'",
+        ),
+        (
+            lambda f: np.savez(f / "scores" / "ctm.npz", test=np.array([1, np.nan])),
+            FormatError,
+            "test has NaN among its scores",
+        ),
+        (
+            lambda f: np.savez(f / "scores" / "ctm.npz", test=np.zeros((2, 2))),
+            FormatError,
+            "not a row of scores",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_folder_is_named_and_nothing_is_written(folder, tmp_path, break_it, kind, message):
     copied = copy(folder, tmp_path / "r")
     break_it(copied)

@@ -1,4 +1,7 @@
-"""The report in a real Chromium: the threshold moves, the numbers are right, and nothing leaves the page."""
+"""The report in a real Chromium.
+
+The threshold moves, the numbers are right, and nothing leaves the page.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def set_threshold(page: webdriver.Chrome, value: float) -> None:
 
 
 def shown(page: webdriver.Chrome) -> dict[str, str]:
-    script = "return Object.fromEntries([...document.querySelectorAll('#readout dd')].map(e => [e.id, e.textContent]))"
+    script = (
+        "return Object.fromEntries([...document.querySelectorAll('#readout dd')]"
+        ".map(e => [e.id, e.textContent]))"
+    )
     return {
         key: text.replace("\N{NO-BREAK SPACE}", " ")
         for key, text in page.execute_script(script).items()
@@ -157,7 +163,10 @@ def test_a_threshold_that_is_a_score_accepts_it(page, folder, method):
 
 
 def test_odd_scores(chromium, folder, tmp_path):
-    """Few, equal and infinite scores, none held out; 1 of 32 is 3.125 %, which Python and the tables round to even."""
+    """Few, equal and infinite scores, none held out.
+
+    1 of 32 is 3.125 %, which Python and the tables round to even.
+    """
     copied = copy(folder, tmp_path / "r")
     test, ood = np.append(np.arange(31.0), np.inf), np.array([-np.inf, 5, 5, 40])
     np.savez(copied / "scores" / "ctm.npz", test=test, **{"ood.photos": ood})
@@ -324,7 +333,8 @@ def test_a_caption_is_read_whole_on_a_phone(page):
     with wide(page, 360):
         cut = (
             "return [...document.querySelectorAll('.scroll caption span')].filter(e => "
-            "e.offsetParent && e.getBoundingClientRect().right > e.closest('.scroll').getBoundingClientRect().right).length"
+            "e.offsetParent && e.getBoundingClientRect().right > "
+            "e.closest('.scroll').getBoundingClientRect().right).length"
         )
         assert page.execute_script(cut) == 0
 
@@ -371,7 +381,10 @@ def test_print_shows_everything(page):
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert all(heat.is_displayed() for heat in page.find_elements(By.CSS_SELECTOR, ".heat"))
-        cut = "return [...document.querySelectorAll('.scroll')].filter(e => getComputedStyle(e).overflow != 'visible').length"
+        cut = (
+            "return [...document.querySelectorAll('.scroll')]"
+            ".filter(e => getComputedStyle(e).overflow != 'visible').length"
+        )
         assert page.execute_script(cut) == 0
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -83,7 +83,7 @@ def described() -> Suite:
 
 
 def printed_step(name: str) -> tuple[float, object]:
-    """The step of ODIN's printed row and what it is divided by, as the DICE and ReAct papers have them."""
+    """The step of ODIN's printed row and its divisor, as the DICE and ReAct papers have them."""
     step = load_suite(name).methods["odin"]
     return step["epsilon"], step.get("std", "transform")
 
@@ -219,28 +219,64 @@ id_set = "CIFAR-10"
     [
         ("a = \nb = 1", r"my\.toml: not a TOML file \(.*line 1.*\); fix it"),
         ("builtin = 'mnist'", r"builtin = 'mnist': expected one of digits"),
-        (GOOD.replace("[methods.ctm]", "[protocol]\nseed = true"), r"seed = True: expected a whole number"),
+        (
+            GOOD.replace("[methods.ctm]", "[protocol]\nseed = true"),
+            r"seed = True: expected a whole number",
+        ),
         (GOOD.replace("[methods.ctm]", ""), r"1 problem; fix the file:\n  methods: missing"),
-        (GOOD.replace("[ood]\nfar = { path = \"far\" }", "ood = 3"), r"id\.ood: unknown key"),
+        (GOOD.replace('[ood]\nfar = { path = "far" }', "ood = 3"), r"id\.ood: unknown key"),
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
-        (GOOD + "[methods.ensemble]\nmembers = ['ctn']", r"methods\.ensemble: detector 'ctn' is unknown; choose one of cadref"),
-        (GOOD + "[methods.ensemble]\nmembers = [3]", r"methods\.ensemble: members\[0\] is an int; pass names of detectors"),
+        (
+            GOOD + "[methods.ensemble]\nmembers = ['ctn']",
+            r"methods\.ensemble: detector 'ctn' is unknown; choose one of cadref",
+        ),
+        (
+            GOOD + "[methods.ensemble]\nmembers = [3]",
+            r"methods\.ensemble: members\[0\] is an int; pass names of detectors",
+        ),
         (GOOD + "[methods.cw]\nk = 3", r"methods\.cw\.k: unknown parameter; it has none$"),
-        (GOOD + "[methods.odin]\nstd = 0", r"methods\.odin: std=0 cannot divide a step; pass 1, three numbers, or 'transform'"),
-        (GOOD + "[methods.odin]\nstd = [1, 2]", r"methods\.odin: std=\[1, 2\] cannot divide a step"),
-        (GOOD + "[methods.odin]\nepsilon = -0.1", r"methods\.odin: epsilon=-0.1 is not a step; pass a number of at least 0"),
+        (
+            GOOD + "[methods.odin]\nstd = 0",
+            r"methods\.odin: std=0 cannot divide a step; pass 1, three numbers, or 'transform'",
+        ),
+        (
+            GOOD + "[methods.odin]\nstd = [1, 2]",
+            r"methods\.odin: std=\[1, 2\] cannot divide a step",
+        ),
+        (
+            GOOD + "[methods.odin]\nepsilon = -0.1",
+            r"methods\.odin: epsilon=-0.1 is not a step; pass a number of at least 0",
+        ),
         (GOOD + "[methods.odin]\nT = 0", r"methods\.odin: T=0 is not a positive number"),
         (GOOD + "[methods.knn]\nk = 'Grid'", r"methods\.knn: k='Grid' is not an integer"),
         (GOOD + "[methods.nnguide]\nk = 'grid'", r"methods\.nnguide: k='grid' is not an integer"),
-        (GOOD + "[methods.'react+knn']\nknn__k = 'grid'", r"methods\.react\+knn: knn__k='grid' is not an integer"),
-        (GOOD + "[methods.energy]\ntemperature = 'grid'", r"methods\.energy: temperature='grid' is not a positive number"),
+        (
+            GOOD + "[methods.'react+knn']\nknn__k = 'grid'",
+            r"methods\.react\+knn: knn__k='grid' is not an integer",
+        ),
+        (
+            GOOD + "[methods.energy]\ntemperature = 'grid'",
+            r"methods\.energy: temperature='grid' is not a positive number",
+        ),
         (GOOD + "[methods.odin]\nepsilon = 'grid'", r"methods\.odin: epsilon='grid' is not a step"),
-        (GOOD + "[methods.mahalanobis_layers]\nimages = 'grid'", r"methods\.mahalanobis_layers: images='grid' is not an integer"),
-        (GOOD + "[protocol]\nconvention = ['first']", r"protocol\.convention = \['first'\]: expected one of first"),
-        (GOOD + "[published]\nby = ['paper']", r"published\.by = \['paper'\]: expected one of paper"),
-        (GOOD.replace("imagenet", "imagenot"), r"id\.test\.set = 'imagenot': unknown benchmark set; did you mean 'imagenet'"),
+        (
+            GOOD + "[methods.mahalanobis_layers]\nimages = 'grid'",
+            r"methods\.mahalanobis_layers: images='grid' is not an integer",
+        ),
+        (
+            GOOD + "[protocol]\nconvention = ['first']",
+            r"protocol\.convention = \['first'\]: expected one of first",
+        ),
+        (
+            GOOD + "[published]\nby = ['paper']",
+            r"published\.by = \['paper'\]: expected one of paper",
+        ),
+        (
+            GOOD.replace("imagenet", "imagenot"),
+            r"id\.test\.set = 'imagenot': unknown benchmark set; did you mean 'imagenet'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_files_that_are_no_suite(suite, text, message):
     with pytest.raises(InputError, match=message):
         load_suite(suite(text))
@@ -379,17 +415,33 @@ def test_missing_files_are_named_all_at_once(described, tmp_path):
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("test.features", np.zeros((5, 3)), r"test\.features\.npy: 3 columns, but train\.features\.npy has 12; take one"),
+        (
+            "test.features",
+            np.zeros((5, 3)),
+            r"test\.features\.npy: 3 columns, but train\.features\.npy has 12; take one",
+        ),
         ("ood.far.features", np.zeros(12), r"ood\.far\.features\.npy: features of shape \(12,\)"),
-        ("test.labels", np.zeros(3), r"test_labels has shape \(3,\); give one label for each of the 120 rows"),
+        (
+            "test.labels",
+            np.zeros(3),
+            r"test_labels has shape \(3,\); give one label for each of the 120 rows",
+        ),
         ("head.weight", np.zeros((4, 5)), r"head\.weight\.npy: 5 columns"),
         ("head.bias", np.zeros(3), r"bias of shape \(3,\) for 4 classes"),
         ("head.bias", np.zeros((1, 4)), r"bias of shape \(1, 4\) for 4 classes"),
         ("head.bias", np.array([{}] * 4), r"head\.bias\.npy: not a whole \.npy file"),
-        ("ood.test.features", np.zeros((3, 12)), r"OOD sets are named \['test'\]; choose other names"),
-        ("train.layer.conv1", np.zeros((240, 5)), r"lacks test\.layer\.conv1\.npy, ood\.far\.layer\.conv1\.npy; every"),
+        (
+            "ood.test.features",
+            np.zeros((3, 12)),
+            r"OOD sets are named \['test'\]; choose other names",
+        ),
+        (
+            "train.layer.conv1",
+            np.zeros((240, 5)),
+            r"lacks test\.layer\.conv1\.npy, ood\.far\.layer\.conv1\.npy; every",
+        ),
     ],
-)  # fmt: skip
+)
 def test_files_that_do_not_fit(described, filled, name, array, message):
     np.save(filled / f"{name}.npy", array)
     with pytest.raises(InputError, match=message):
@@ -435,12 +487,24 @@ def test_features_on_the_spot():
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("layers", {"a": {"train": np.zeros((2, 1))}}, r"layer 'a' lacks \['noise', 'test'\]; give it for each of"),
-        ("layers", {"a": {k: np.zeros((3, 1)) for k in ("train", "test", "noise")}}, r"layer 'a' has shape \(3, 1\) for"),
+        (
+            "layers",
+            {"a": {"train": np.zeros((2, 1))}},
+            r"layer 'a' lacks \['noise', 'test'\]; give it for each of",
+        ),
+        (
+            "layers",
+            {"a": {k: np.zeros((3, 1)) for k in ("train", "test", "noise")}},
+            r"layer 'a' has shape \(3, 1\) for",
+        ),
         ("scores", {"odin": {"test": np.zeros(2)}}, r"score 'odin' lacks \['noise'\]"),
-        ("scores", {"odin": {"test": np.zeros((2, 1)), "noise": np.zeros(2)}}, r"score 'odin' has shape \(2, 1\) for"),
+        (
+            "scores",
+            {"odin": {"test": np.zeros((2, 1)), "noise": np.zeros(2)}},
+            r"score 'odin' has shape \(2, 1\) for",
+        ),
     ],
-)  # fmt: skip
+)
 def test_layers_and_scores_must_fit(field, value, message):
     z, y = np.eye(2), np.array([0, 1])
     with pytest.raises(InputError, match=message):

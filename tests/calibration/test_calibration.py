@@ -62,7 +62,8 @@ def test_the_threshold_keeps_what_it_promises(scores, thousandths):
 def test_too_few_inputs_are_said_with_how_many_are_needed():
     with pytest.warns(
         CalibrationWarning,
-        match=r"18 calibration inputs are too few to reject anything at alpha=0.05; pass at least 19",
+        match=r"18 calibration inputs are too few to reject anything at alpha=0.05; "
+        r"pass at least 19",
     ) as caught:
         assert calibration(np.arange(18.0)).threshold == -INF
     assert caught[0].filename == __file__

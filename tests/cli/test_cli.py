@@ -267,10 +267,17 @@ def write_tables(data: Data) -> list[tuple[str, ...]]:
     Path("labels.txt").write_text("\n".join(map(str, data.labels)))
     Path("names.csv").write_text("\n".join(["label", *names]))
     return [
-        ("a.npz",), ("only.npz", "--labels", "labels.txt"), ("a.safetensors",), ("a.parquet",), ("wide.parquet",),
-        ("fixed.parquet",), ("bare.csv", "--labels", "names.csv"), ("a.csv",), ("bare.csv", "--labels", "a.npz"),
+        ("a.npz",),
+        ("only.npz", "--labels", "labels.txt"),
+        ("a.safetensors",),
+        ("a.parquet",),
+        ("wide.parquet",),
+        ("fixed.parquet",),
+        ("bare.csv", "--labels", "names.csv"),
+        ("a.csv",),
+        ("bare.csv", "--labels", "a.npz"),
         ("train.npy", "--labels", "a.safetensors"),
-    ]  # fmt: skip
+    ]
 
 
 def test_every_format_gives_the_same_detector(folder, data: Data, capsys):
@@ -341,32 +348,95 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
     ("arguments", "message"),
     [
         (("fit", "train.npy", "-o", "x.pkl"), "a detector is stored as .safetensors"),
-        (("calibrate", "ctm.safetensors", "held_out.npy", "-o", "x.onnx"), "x.onnx: a detector is stored as .safetensors"),
-        (("export", "ctm.safetensors", "-o", "x.safetensors"), "an ONNX model is stored as .onnx; choose a name that ends in it."),
-        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"), "detector 'nope' is unknown; choose one of"),
+        (
+            ("calibrate", "ctm.safetensors", "held_out.npy", "-o", "x.onnx"),
+            "x.onnx: a detector is stored as .safetensors",
+        ),
+        (
+            ("export", "ctm.safetensors", "-o", "x.safetensors"),
+            "an ONNX model is stored as .onnx; choose a name that ends in it.",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"),
+            "detector 'nope' is unknown; choose one of",
+        ),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"),
+            "has no parameter 'q'; it takes correct_only",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"),
+            "name the array of labels 'labels'",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"),
+            "expected one per row",
+        ),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "short.csv: 2 labels for 240 rows; pass one"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass --head FILE."),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"),
+            "short.csv: 2 labels for 240 rows; pass one",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"),
+            "no head; pass --head FILE.",
+        ),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95 is not a share"),
+        (
+            (
+                "fit", "train.npy", "-o", "x.safetensors",
+                "--calibrate", "held_out.npy", "--tpr", "95",
+            ),
+            "--tpr 95 is not a share",
+        ),
         (("score", "train.npy", "test.npy"), "train.npy holds features, not a detector"),
-        (("score", "head.safetensors", "test.npy"), "head.safetensors holds a head, not a detector"),
+        (
+            ("score", "head.safetensors", "test.npy"),
+            "head.safetensors holds a head, not a detector",
+        ),
         (("score", "ctm.safetensors", "flat.npy"), "expected numbers of shape"),
         (("score", "ctm.safetensors", "test.npy", "-o", "x.txt"), "the ending '.txt' is unknown"),
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "x="), "expected NAME=FILE"),
-        (("evaluate", "ctm.safetensors", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
-        (("evaluate", "ctm.safetensors", "test.npy", "--ood", "ood.npy", "--convention", "x"), "--convention x: unknown; choose one of first, interpolated, rank."),
-        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) cannot be read together; pass one kind"),
-        (("fit", "absent.npy", "-o", "x.safetensors", "--detector", "isolation_forest"), "--detector isolation_forest: holds objects that only pickle can store"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "knn", "--param", "k=3", "--param", "k=4"), "--param k=4: k is given twice"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--classes", "short.csv"), "--classes is for images, and train.npy holds none"),
+        (
+            ("evaluate", "ctm.safetensors", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"),
+            "given twice",
+        ),
+        (
+            ("evaluate", "ctm.safetensors", "test.npy", "--ood", "ood.npy", "--convention", "x"),
+            "--convention x: unknown; choose one of first, interpolated, rank.",
+        ),
+        (
+            ("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"),
+            (
+                "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) "
+                "cannot be read together; pass one kind"
+            ),
+        ),
+        (
+            ("fit", "absent.npy", "-o", "x.safetensors", "--detector", "isolation_forest"),
+            "--detector isolation_forest: holds objects that only pickle can store",
+        ),
+        (
+            (
+                "fit", "train.npy", "-o", "x.safetensors",
+                "--detector", "knn", "--param", "k=3", "--param", "k=4",
+            ),
+            "--param k=4: k is given twice",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--classes", "short.csv"),
+            "--classes is for images, and train.npy holds none",
+        ),
         (("fit", "absent", "-o", "x.safetensors"), "absent: there is no such file"),
-        (("explain", "ctm.safetensors", "test.npy", "--bank", "absent"), "absent: there is no such file"),
-        (("export", "ctm.safetensors", "-o", "x.onnx", "--transform", '{"resize": 32}'), "name the network, or leave out --transform."),
+        (
+            ("explain", "ctm.safetensors", "test.npy", "--bank", "absent"),
+            "absent: there is no such file",
+        ),
+        (
+            ("export", "ctm.safetensors", "-o", "x.onnx", "--transform", '{"resize": 32}'),
+            "name the network, or leave out --transform.",
+        ),
         (("info", "absent.safetensors"), "there is no such file"),
     ],
 )  # fmt: skip
@@ -415,9 +485,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(
         arguments[-1], f"{arguments[-1]} " if arguments[-1].startswith("-") else ""
     )
     error = run(capsys, *arguments, "no/such/x.csv", code=2)
-    assert (
-        error
-        == f"error: {option}no/such/x.csv: there is no folder no/such; make it, or choose another.\n"
+    assert error == (
+        f"error: {option}no/such/x.csv: there is no folder no/such; make it, or choose another.\n"
     )
     error = run(capsys, *arguments, "folder", code=2)
     assert error == f"error: {option}folder: is a folder; name a file in it.\n"
@@ -471,10 +540,8 @@ def test_folders_and_places_that_are_closed(folder, capsys, monkeypatch):
         ("calibrate", "ctm.safetensors", "absent.npy"),
     ):
         error = run(capsys, *arguments, code=2)
-        assert (
-            f"{arguments[-1].replace('absent.npy', 'ctm.safetensors')}: cannot write there (Permission denied)"
-            in error
-        )
+        target = arguments[-1].replace("absent.npy", "ctm.safetensors")
+        assert f"{target}: cannot write there (Permission denied)" in error
         assert error.endswith("; choose another folder.\n")
     error = run(capsys, "extract", "--model", "absent", "--images", "absent", "-o", "a/b", code=2)
     assert "--output a/b: cannot write there (Permission denied)" in error
@@ -495,7 +562,10 @@ def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
         (
             "test",
             "broken",
-            "broken.npy: row 7 of the features holds NaN or infinity (inf in column 2); remove or fix it",
+            (
+                "broken.npy: row 7 of the features holds NaN or infinity (inf in column 2); "
+                "remove or fix it"
+            ),
         ),
         ("broken", "ood", "broken.npy: row 7 of the features holds NaN or infinity"),
         (
@@ -541,9 +611,9 @@ def test_info_checks_every_byte_of_a_bank(folder, data: Data, capsys):
     ):
         error = run(capsys, *arguments, code=2)
         assert (
-            "a.bank: head.safetensors is missing; write the bank again (`typica extract --fresh`), or pass"
-            in error
-        )
+            "a.bank: head.safetensors is missing; "
+            "write the bank again (`typica extract --fresh`), or pass"
+        ) in error
     run(
         capsys,
         "fit",
@@ -716,7 +786,8 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     before = Path("set.safetensors").read_bytes()
     error = run(capsys, "fit", "deep/set.bank", "--detector", "knn", code=2)
     assert error == (
-        "error: set.safetensors: exists already; pass -o set.safetensors to replace it, or another name.\n"
+        "error: set.safetensors: exists already; pass -o set.safetensors to replace it, "
+        "or another name.\n"
     )
     assert Path("set.safetensors").read_bytes() == before
     save_file({"features": np.load("train.npy")}, "rows.safetensors")

@@ -20,7 +20,8 @@ import sys, sklearn.base, scipy, json
 assert type(sys.modules["scipy.stats"]) is Deferred, "sklearn has loaded it"
 assert type(json).__name__ == "module" and "no_such_module" not in sys.modules
 import scipy.stats
-print(scipy.stats.norm.cdf(0.0), type(scipy.stats).__name__, scipy.stats is sys.modules["scipy.stats"])
+print(scipy.stats.norm.cdf(0.0), type(scipy.stats).__name__, \
+scipy.stats is sys.modules["scipy.stats"])
 from pandas import DataFrame
 print(DataFrame({"a": [1, 2]}).a.sum(), type(sys.modules["pandas"]).__name__)
 """
@@ -132,7 +133,8 @@ import numpy as np
 rng = np.random.default_rng(0)
 np.save("train.npy", rng.random((60, 4)))
 from typica.cli import main
-for command in (["fit", "train.npy", "-o", "d.safetensors"], ["score", "d.safetensors", "train.npy"]):
+for command in (["fit", "train.npy", "-o", "d.safetensors"], \
+["score", "d.safetensors", "train.npy"]):
     try:
         main(command)
     except SystemExit as end:

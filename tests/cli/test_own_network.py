@@ -1,6 +1,7 @@
-"""A new user's walk: a small network of one's own and folders of grey images, to a verdict, in the shell alone.
+"""A new user's walk to a verdict, in the shell alone.
 
-Every refusal on the way is one that a new user meets, and says what to type next.
+It starts from a small network of one's own and folders of grey images. Every refusal on the way is
+one that a new user meets, and says what to type next.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Path:
     torch.save(net.state_dict(), folder / "net.pth")
     with torch_is_talkative():
         torch.onnx.export(
-            net.eval(), (x[:1],), folder / "net.onnx", dynamo=False, dynamic_axes={"input": {0: "n"}},
-            input_names=["input"],
+            net.eval(), (x[:1],), folder / "net.onnx", dynamo=False,
+            dynamic_axes={"input": {0: "n"}}, input_names=["input"],
         )  # fmt: skip
     for part, rows in (
         ("train", range(400)),

@@ -1,4 +1,7 @@
-"""One vocabulary in every command: data are arguments, levels are alpha, and files are called what they are."""
+"""One vocabulary in every command.
+
+Data are arguments, levels are alpha, and files are called what they are.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +174,10 @@ def test_the_wrong_kind_of_file_is_called_what_it_is(files, capsys, command, wan
 
 
 SHELL = [  # what is typed, and how the message ends
-    ("fit train.npy --detector cw -o x.safetensors", "error: train.npy: no head; pass --head FILE."),
+    (
+        "fit train.npy --detector cw -o x.safetensors",
+        "error: train.npy: no head; pass --head FILE.",
+    ),
     (
         "fit train.npy --labels labels.npy --detector msp -o x.safetensors",
         "for features pass --head FILE, for logits leave out the labels.",
@@ -180,16 +186,34 @@ SHELL = [  # what is typed, and how the message ends
         "fit train.npy --labels labels.npy --param correct_only=true -o x.safetensors",
         "correct_only needs a head to tell what is correct; pass --head FILE.",
     ),
-    ("fit train.npy --detector relative_mahalanobis", "error: train.npy: needs labels; pass --labels FILE."),
+    (
+        "fit train.npy --detector relative_mahalanobis",
+        "error: train.npy: needs labels; pass --labels FILE.",
+    ),
     ("choose train.npy --labels labels.npy --detectors cw", "pass --head FILE, or name others."),
-    ("score part.safetensors test.npy --only atypical", "run `typica calibrate` with held-out inputs."),
+    (
+        "score part.safetensors test.npy --only atypical",
+        "run `typica calibrate` with held-out inputs.",
+    ),
     ("score ctm.safetensors test.npy --fdr 0.1 --alpha 0.2", "leave out --alpha and --confidence."),
-    ("score ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
-    ("explain ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
-    ("explain ctm.safetensors test.npy --row 0 --bank narrow.npy", "error: --bank: X has 5 features"),
-    ("calibrate knn.safetensors test.npy --by-class", "matches no classes; leave out --by-class, or"),
+    (
+        "score ctm.safetensors nan.npy",
+        "error: nan.npy: row 3 of the features holds NaN or infinity",
+    ),
+    (
+        "explain ctm.safetensors nan.npy",
+        "error: nan.npy: row 3 of the features holds NaN or infinity",
+    ),
+    (
+        "explain ctm.safetensors test.npy --row 0 --bank narrow.npy",
+        "error: --bank: X has 5 features",
+    ),
+    (
+        "calibrate knn.safetensors test.npy --by-class",
+        "matches no classes; leave out --by-class, or",
+    ),
     ("monitor ctm.safetensors --alpha 5", "error: --alpha 5 is not a share"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("command", "message"), SHELL)

@@ -19,7 +19,10 @@ shares = st.integers(1, 99).map(lambda percent: Fraction(percent, 100))
 
 
 def step_up(p, level):
-    """The largest k such that the k-th smallest is at most level * k / m; all that are at most that one."""
+    """The largest k such that the k-th smallest is at most level * k / m.
+
+    Then all that are at most that one.
+    """
     m = len(p)
     passing = [x for k, x in enumerate(sorted(p), start=1) if x * m <= level * k]
     return [bool(passing) and x <= passing[-1] for x in p]

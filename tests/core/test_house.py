@@ -1,4 +1,4 @@
-"""The order of the house: each floor uses only the floors above it, and goes in by the front door."""
+"""The order of the house: each floor uses only those above it, and goes in by the front door."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typica
 SRC = Path(typica.__file__).parent
 MAP = Path(__file__).parents[2] / "CONTRIBUTING.md"
 FLOORS = [  # from the top
-    "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
-    "warning_filters written_numbers",
+    "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets "
+    "threads warning_filters written_numbers",
     "arrays cosines keys largest linalg",
     "store",
     "labels sums",

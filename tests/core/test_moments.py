@@ -1,4 +1,7 @@
-"""Moments against float64 loops: every split, order and merge tree; offsets, dtypes, layouts; every refusal."""
+"""Moments against float64 loops.
+
+Every split, order and merge tree; offsets, dtypes, layouts; every refusal.
+"""
 
 import functools
 

@@ -73,7 +73,8 @@ def test_an_installed_detector_is_one_like_any_other(package, tmp_path, capsys):
     np.save(tmp_path / "test.npy", data.test)
     code = (
         f"import sys; sys.path.insert(0, {str(package)!r}); import numpy, typica; "
-        f"print(typica.load({str(path)!r}).score_samples(numpy.load({str(tmp_path / 'test.npy')!r}))[0])"
+        f"print(typica.load({str(path)!r})"
+        f".score_samples(numpy.load({str(tmp_path / 'test.npy')!r}))[0])"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -126,7 +126,7 @@ def opened(path: Path):
     "path", [path for path in golden("*") if "monitor" not in path.name], ids=lambda path: path.name
 )
 def test_golden_files_of_every_version_load(path):
-    """Scores that were written down when the file was, in numbers that no code of ours computes here."""
+    """Scores written down when the file was, in numbers that no code of ours computes here."""
     estimator, wanted = opened(path)
     rows = np.array(wanted["rows"])
     np.testing.assert_allclose(estimator.score_samples(rows), wanted["scores"], rtol=0, atol=1e-12)
@@ -333,9 +333,11 @@ def test_a_format_that_is_no_number_is_refused(tmp_path):
 
 def test_values_of_every_kind_round_trip():
     values = {
-        "none": None, "true": True, "int": 3, "float": 0.1, "inf": -np.inf, "text": "é", "tuple": (1, (2.5, "x")),
-        "list": [1, [np.inf]], "array": np.arange(6.0).reshape(2, 3).T, "big": np.arange(3, dtype=">f4"),
-        "strings": np.array(["a", "longer"]), "scalar": np.float32(0.5), "empty": np.zeros((0, 3)), "zero-d": np.array(3.0),
+        "none": None, "true": True, "int": 3, "float": 0.1, "inf": -np.inf, "text": "é",
+        "tuple": (1, (2.5, "x")), "list": [1, [np.inf]],
+        "array": np.arange(6.0).reshape(2, 3).T, "big": np.arange(3, dtype=">f4"),
+        "strings": np.array(["a", "longer"]), "scalar": np.float32(0.5),
+        "empty": np.zeros((0, 3)), "zero-d": np.array(3.0),
     }  # fmt: skip
     encoder = Encoder()
     back = Decoder(encoder.tensors, 0).value(json.loads(json.dumps(encoder.node(values))))
@@ -358,7 +360,8 @@ def test_non_contiguous_arrays_are_read_back_as_they_were(data: Data, tmp_path):
     "steps",
     [
         [StandardScaler()], [MaxAbsScaler()], [MinMaxScaler()], [RobustScaler()], [Normalizer()],
-        [PCA(5, whiten=True)], [TruncatedSVD(4)], ["passthrough"], [StandardScaler(), PCA(0.9), Normalizer()],
+        [PCA(5, whiten=True)], [TruncatedSVD(4)], ["passthrough"],
+        [StandardScaler(), PCA(0.9), Normalizer()],
     ],
     ids=str,
 )  # fmt: skip

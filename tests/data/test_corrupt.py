@@ -1,4 +1,7 @@
-"""Strangers made of known images: deterministic, as strong as they say, and of two classes where they are mixed."""
+"""Strangers made of known images.
+
+They are deterministic, as strong as they say, and of two classes where they are mixed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One image out of bytes: every mode, every orientation, and everything that is not an image, or no longer."""
+"""One image out of bytes.
+
+Every mode, every orientation, and everything that is not an image, or no longer.
+"""
 
 from __future__ import annotations
 

@@ -190,8 +190,9 @@ def test_missing_files_are_not_asked_for_again(server: Server, target: Path) -> 
         fetch(server, target)
     address = server.address("data.bin")
     assert str(caught.value) == (
-        f"data.bin: could not be downloaded ({address}: HTTP 404 Not Found); check the network and run the same "
-        f"command again, or download it by hand from {address} and put it in {target.parent}."
+        f"data.bin: could not be downloaded ({address}: HTTP 404 Not Found); "
+        "check the network and run the same command again, "
+        f"or download it by hand from {address} and put it in {target.parent}."
     )
     assert len(server.asked) == 1
     assert not target.exists()

@@ -621,8 +621,10 @@ def test_cifar_pickles(tmp_path, protocol):
 def test_cifar_pickles_of_python_2(tmp_path):
     # As Python 2 wrote it: text is 8-bit, and holds the array's bytes.
     raw = bytes(range(256)) * 12
-    old = b"\x80\x02}q\x01(U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\x00\x85U\x01b\x87Rq\x05"
-    old += b"(K\x01K\x01M\x00\x0c\x86cnumpy\ndtype\nq\x06U\x02u1K\x00K\x01\x87Rq\x07(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
+    old = b"\x80\x02}q\x01(U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\n"
+    old += b"q\x03cnumpy\nndarray\nq\x04K\x00\x85U\x01b\x87Rq\x05"
+    old += b"(K\x01K\x01M\x00\x0c\x86cnumpy\ndtype\nq\x06U\x02u1K\x00K\x01\x87Rq\x07"
+    old += b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
     old += b"T\x00\x0c\x00\x00" + raw + b"tbU\x06labelsq\x08]q\x09K\x07au."
     (tmp_path / "test_batch").write_bytes(old)
     images = open_images(tmp_path / "test_batch")

@@ -1,4 +1,7 @@
-"""The benchmark sets: found, fetched from a server of our own, and listed; and the table of them is sound."""
+"""The benchmark sets, and the table of them.
+
+The sets are found, fetched from a server of our own, and listed; the table is sound.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preprocessing against a reference of its own: sizes, orientations, modes, and settings as JSON."""
+"""Preprocessing against a reference of its own: sizes, orientations, modes, settings as JSON."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def test_settings_as_json():
     assert transform.to_dict()["std"] == [1.0, 2.0, 3.0]
     assert Preprocessing(40, 32, std=[1, 1, 1], scale=255) == Preprocessing(40, 32)
     # Written out: banks made today are compared with it by later versions.
-    canonical = '{"crop":32,"exif":true,"interpolation":"bilinear","mean":[0.0,0.0,0.0],"resize":40,"scale":255.0,'
-    canonical += '"std":[1.0,1.0,1.0]}'
+    canonical = '{"crop":32,"exif":true,"interpolation":"bilinear","mean":[0.0,0.0,0.0],'
+    canonical += '"resize":40,"scale":255.0,"std":[1.0,1.0,1.0]}'
     assert Preprocessing(40, 32).fingerprint() == hashlib.sha256(canonical.encode()).hexdigest()
     changes = [
         *({"resize": 41}, {"crop": 31}, {"mean": (0.1, 0.2, 0.4)}, {"std": (1, 2, 4)}),

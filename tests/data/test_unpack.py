@@ -1,4 +1,7 @@
-"""Unpacking: what is in an archive comes out, nothing else does, and a folder is whole or not there."""
+"""Unpacking: what is in an archive comes out, and nothing else does.
+
+A folder is whole or not there.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,10 @@ def test_detector_gives_the_p_values_of_its_scores(data: Data):
 
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=60), st.integers(1, 1000))
 def test_decisions_are_those_of_the_detectors_own_threshold(calibration, thousandths):
-    """Row for row, with ties, in exact arithmetic, whether alpha is 1 - tpr or the decimal that is meant."""
+    """Row for row, with ties, in exact arithmetic.
+
+    They agree whether alpha is 1 - tpr or the decimal that is meant.
+    """
     tpr = thousandths / 1000
     new = rows(np.linspace(-4, 10, 57))
     with warnings.catch_warnings():
@@ -135,7 +138,7 @@ def test_decisions_are_those_of_the_detectors_own_threshold(calibration, thousan
     "precisions", [(np.float32, np.float32), (np.float64, np.float32), (np.float32, np.float64)]
 )
 def test_decisions_agree_across_precisions(data: Data, precisions):
-    """Calibrated in one precision and asked in the other, on the very rows where a last bit decides."""
+    """Calibrated in one precision and asked in the other, on the rows where a last bit decides."""
     first, second = precisions
     detector = CTM().fit(data.train, data.labels)
     held_out, new = (

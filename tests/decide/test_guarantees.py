@@ -45,7 +45,7 @@ class Column(Detector):
 
 
 def assert_rate(hits, n, rate, comparisons, least=None):
-    """Check that a count of n independent events is what `rate` (and at least `least`) makes plausible."""
+    """Check that `rate` (and at least `least`) makes a count of n independent events plausible."""
     tail = MISTAKE / comparisons / 2
     low = stats.binom.ppf(tail, n, rate if least is None else least)
     high = stats.binom.isf(tail, n, rate)
@@ -59,7 +59,10 @@ def assert_rate(hits, n, rate, comparisons, least=None):
 
 @pytest.mark.parametrize("n", [1, 19, 100, 1000])
 def test_coverage(n):
-    """A new input is rejected with probability floor((n + 1) alpha) / (n + 1), over calibration draws."""
+    """A new input is rejected with probability floor((n + 1) alpha) / (n + 1).
+
+    The probability is over calibration draws.
+    """
     rng = np.random.default_rng(n)
     draws = 5000
     alphas = (0.5, 0.1, 0.05, 0.01)
@@ -104,7 +107,10 @@ def test_coverage_of_a_sample(values, limit):
 
 
 def test_coverage_of_a_sample_of_duplicated_rows():
-    """Rows that occur many times over do not come and go together: a sample by keys of scores would fail."""
+    """Rows that occur many times over do not come and go together.
+
+    A sample by keys of scores would fail.
+    """
     rng = np.random.default_rng(0)
     draws, alpha, kinds = 3000, 0.1, 30
     rejected = 0
@@ -143,7 +149,10 @@ def test_false_alarms_from_a_sample():
 
 
 def test_false_alarms_from_samples_of_classes():
-    """A common class keeps a smaller share of its scores than a rare one; the monitor needs their mix."""
+    """A common class keeps a smaller share of its scores than a rare one.
+
+    The monitor needs their mix.
+    """
     rng = np.random.default_rng(0)
     streams, alpha = 100, 0.1
     alarms = 0
@@ -161,7 +170,10 @@ def test_false_alarms_from_samples_of_classes():
 
 
 def test_coverage_within_classes():
-    """Each predicted class keeps its rate, rare ones as a pool; without classes the hard ones do not."""
+    """Each predicted class keeps its rate, rare ones as a pool.
+
+    Without classes the hard ones do not.
+    """
     rng = np.random.default_rng(0)
     shares = np.array([0.5, 0.44, 0.02, 0.02, 0.02])
     levels = np.array([0.0, 1.0, -2.0, -2.5, -3.0])  # rare classes have the low scores
@@ -186,7 +198,10 @@ def test_coverage_within_classes():
 
 
 def test_confidence():
-    """With uniform scores the false-alarm rate of a threshold is the threshold: how often is it at most alpha?"""
+    """With uniform scores the false-alarm rate of a threshold is the threshold.
+
+    How often is it at most alpha?
+    """
     rng = np.random.default_rng(0)
     draws = 2000
     cases = [(100, 0.05, 0.9), (500, 0.05, 0.99), (1000, 0.01, 0.9), (90, 0.05, 0.99)]
@@ -209,7 +224,10 @@ def test_confidence():
     ("n", "m", "strange"), [(9, 5, 0), (10, 20, 0), (50, 20, 10), (200, 50, 40), (39, 40, 0)]
 )
 def test_false_discovery_rate(method, n, m, strange):
-    """The false discovery proportion, rounded up or down at random by its own size, is a coin of rate FDR."""
+    """The false discovery proportion as a coin of rate FDR.
+
+    It is rounded up or down at random, by its own size.
+    """
     rng = np.random.default_rng(n * m + strange)
     draws, fdr = 1000, 0.2
     detector = Column()
@@ -260,7 +278,7 @@ def test_benjamini_hochberg_is_not_needlessly_cautious():
 
 
 def drawn_groups(rng, groups, strange, n):
-    """p-values of groups of 1 to 6 rows, the first `strange` of which have one or more strange rows."""
+    """p-values of groups of 1 to 6 rows; the first `strange` have one or more strange rows."""
     sizes = rng.integers(1, 7, groups)
     ids = np.repeat(np.arange(groups), sizes)
     new = rng.normal(size=len(ids))
@@ -308,7 +326,7 @@ def test_false_discovery_rates_of_groups_and_of_rows_in_those_named(strange):
 
 @pytest.mark.parametrize("alike", [0.0, 0.9, 1.0])
 def test_images_whose_boxes_depend_on_each_other_hold_with_images_to_compare_with(alike):
-    """The p-values of groups ranked among those of held-out groups, whatever the dependence within."""
+    """p-values of groups ranked among those of held-out groups, whatever the dependence within."""
     rng = np.random.default_rng(int(10 * alike))
     draws, images, alphas = 1500, 60, (0.2, 0.1, 0.05)
 
@@ -379,7 +397,10 @@ def test_a_fixed_reference_would_not_do():
 
 
 def test_false_alarms_over_many_streams():
-    """Of exchangeable streams of 10,000 inputs at most alpha raise an alarm, with 200 calibration scores."""
+    """Of exchangeable streams of 10,000 inputs at most alpha raise an alarm.
+
+    There are 200 calibration scores.
+    """
     rng = np.random.default_rng(0)
     streams, alpha = 250, 0.1
     alarms = 0
@@ -390,7 +411,10 @@ def test_false_alarms_over_many_streams():
 
 
 def test_false_alarms_over_a_million_inputs():
-    """The probability that the wealth ever reaches w is at most 1 / w: it never reaches 2 / MISTAKE on two streams."""
+    """The probability that the wealth ever reaches w is at most 1 / w.
+
+    It never reaches 2 / MISTAKE on two streams.
+    """
     for seed, n in ((1, 1000), (2, 20)):
         rng = np.random.default_rng(seed)
         monitor = Monitor(rng.normal(size=n), seed=seed)
@@ -404,7 +428,10 @@ def test_false_alarms_over_a_million_inputs():
     [(1.0, -3.0, 30), (1.0, -1.0, 150), (1.0, 1.0, 150), (0.1, -5.0, 400), (1.0, -0.5, 500)],
 )
 def test_delay(share, shift, within):
-    """How soon a change after 3,000 inputs is noticed. No theorem says; 398 or 399 of 400 streams were in time."""
+    """How soon a change after 3,000 inputs is noticed.
+
+    No theorem says; 398 or 399 of 400 streams were in time.
+    """
     rng = np.random.default_rng(0)
     streams = 60
     noticed = 0
@@ -432,7 +459,10 @@ def test_rate_intervals_cover():
 
 @pytest.mark.real
 def test_real_halves(real):
-    """Halves of the CIFAR-10 test set drawn 200 times: the other half keeps its rate, and OOD sets are rejected."""
+    """Halves of the CIFAR-10 test set drawn 200 times.
+
+    The other half keeps its rate, and OOD sets are rejected.
+    """
     from typica import CTM
 
     detector = CTM().fit(real["train.features"], real["train.labels"])

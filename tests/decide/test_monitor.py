@@ -397,7 +397,10 @@ def test_a_fresh_process_goes_on(tmp_path):
     monitor = Monitor(normal(200))
     monitor.update(normal(100, seed=1))
     monitor.save(path)
-    code = f"import typica; m = typica.load({str(path)!r}); m.update([0.1, 0.2, -3.0]); print(m.wealth.hex())"
+    code = (
+        f"import typica; m = typica.load({str(path)!r}); "
+        "m.update([0.1, 0.2, -3.0]); print(m.wealth.hex())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     monitor.update([0.1, 0.2, -3.0])
     assert done.stdout.strip() == monitor.wealth.hex()

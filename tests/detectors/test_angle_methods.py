@@ -1,4 +1,7 @@
-"""SHE, fDBD, NCI, GradNorm and the influence kernel against loops in float64 and torch's own gradients, and at the edges."""
+"""SHE, fDBD, NCI, GradNorm and the influence kernel.
+
+Against loops in float64 and torch's own gradients, and at the edges.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ def reference_one_hot(W, b, means, Z):
 
 
 def setting(C=4, m=12, n=80, seed=0):
-    """Data whose head has a bias, small weights (so that no softmax is one-hot) and makes a few mistakes."""
+    """Data whose head has a bias and small weights, and makes a few mistakes.
+
+    The weights are small so that no softmax is one-hot.
+    """
     rng = np.random.default_rng(seed)
     data = make_data(n=n, m=m, C=C, seed=seed)
     W, b = data.head.weight / 8 + rng.normal(scale=0.02, size=(C, m)), rng.normal(scale=0.3, size=C)
@@ -412,7 +418,10 @@ def test_a_class_whose_mean_is_zero_has_no_direction(data: Data):
 
 @pytest.mark.real
 def test_real_cifar10_features_give_the_known_numbers(real):
-    """The paper has no rows for these methods: the figures are those of the code that equals the loops above."""
+    """The paper has no rows for these methods.
+
+    The figures are those of the code that equals the loops above.
+    """
     head = Head(real["head.weight"], real["head.bias"])
     train, labels, test = real["train.features"], real["train.labels"], real["test.features"]
     for detector, svhn, textures in [

@@ -1,4 +1,7 @@
-"""The methods on covariances and subspaces against float64 loops and other libraries, at the edges, on real features."""
+"""The methods on covariances and subspaces.
+
+Against float64 loops and other libraries, at the edges, on real features.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def reference_mahalanobis(Z, y, X):
 
 
 def reference_relative(Z, y, X):
-    """Both distances in the span of the variance within classes, each with a covariance of its own."""
+    """Both distances in the span of the variance within classes, each with its own covariance."""
     B = variance_span(classwise(Z, y)[1])
     origin = Z[0].astype(np.float64)
     Z, X = (Z.astype(np.float64) - origin) @ B, (X.astype(np.float64) - origin) @ B
@@ -75,7 +78,10 @@ def reference_relative(Z, y, X):
 
 
 def reference_residual(Z, X, origin, dim):
-    """Lengths of what is left of x - origin once its `dim` leading components are taken away one by one."""
+    """Lengths of what is left of x - origin without its `dim` leading components.
+
+    The components are taken away one by one.
+    """
     Z = Z.astype(np.float64)
     _, roots, axes = np.linalg.svd(Z - origin, full_matrices=False)
     rank = np.count_nonzero(roots**2 > CUT * roots[0] ** 2)

@@ -1,4 +1,7 @@
-"""Ensemble: ranks against a reference in plain Python, members of every kind, the promise of its threshold."""
+"""Ensemble: ranks, members of every kind, the promise of its threshold.
+
+The ranks are compared with a reference in plain Python.
+"""
 
 from __future__ import annotations
 
@@ -398,7 +401,10 @@ def test_fusion_on_real_features_beats_the_mean_of_its_members(real):
 
 
 def p_value(observed, score):
-    """The p-value of one score and how it goes on below, by the text at the head of the method's file."""
+    """The p-value of one score and how it goes on below.
+
+    By the text at the head of the method's file.
+    """
     ordered = sorted(float(s) for s in observed)
     n, lowest = len(ordered), min(ordered)
 
@@ -495,7 +501,7 @@ def test_every_way_on_every_backend_and_from_disk(data: Data, tmp_path, how):
 
 
 def test_weights_are_learnt_from_rows_that_were_moved(data: Data):
-    """Where strange rows have other lengths and the directions of known ones, distance gets the weight."""
+    """Where strange rows have other lengths but known directions, distance gets the weight."""
     ensemble = Ensemble([CTM(), Mahalanobis()], combine="linear").fit(data.train, data.labels)
     known, longer = data.held_out, 1.6 * data.held_out
     before = typica.evaluate(*map(ensemble.score_samples, (data.test, 1.6 * data.test))).auroc

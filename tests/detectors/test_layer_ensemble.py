@@ -1,4 +1,4 @@
-"""A detector per layer: from mappings, banks and joined columns, each layer's member as it is alone."""
+"""A detector per layer: from mappings, banks and joined columns, each member as it is alone."""
 
 from __future__ import annotations
 
@@ -141,20 +141,44 @@ def test_thresholds_by_class(layered):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e, d: LayerEnsemble(layers=["last"]).fit(d.train), "there is no layer 'last'; there are early, middle"),
-        (lambda e, d: e.score_samples({"early": d.test["early"]}), "there is no layer 'middle'; there are early"),
-        (lambda e, d: e.score_samples(d.test["early"]), "3 features, but LayerEnsemble is expecting 12"),
-        (lambda e, d: e.score_samples({**d.test, "early": d.test["early"][:3]}), r"layers of \[3, 200\] rows"),
+        (
+            lambda e, d: LayerEnsemble(layers=["last"]).fit(d.train),
+            "there is no layer 'last'; there are early, middle",
+        ),
+        (
+            lambda e, d: e.score_samples({"early": d.test["early"]}),
+            "there is no layer 'middle'; there are early",
+        ),
+        (
+            lambda e, d: e.score_samples(d.test["early"]),
+            "3 features, but LayerEnsemble is expecting 12",
+        ),
+        (
+            lambda e, d: e.score_samples({**d.test, "early": d.test["early"][:3]}),
+            r"layers of \[3, 200\] rows",
+        ),
         (lambda e, d: LayerEnsemble().fit({}), "no layers; pass features"),
-        (lambda e, d: LayerEnsemble(layers=["early"]).fit(d.train["early"]), r"layers=\['early'\], and one matrix"),
-        (lambda e, d: e.score_samples({**d.test, "early": torch.zeros((200, 3))}), "layers of kinds Tensor and ndarray"),
-        (lambda e, d: LayerEnsemble(3).fit(d.train), "detector is an int; pass a detector, or a dict"),
+        (
+            lambda e, d: LayerEnsemble(layers=["early"]).fit(d.train["early"]),
+            r"layers=\['early'\], and one matrix",
+        ),
+        (
+            lambda e, d: e.score_samples({**d.test, "early": torch.zeros((200, 3))}),
+            "layers of kinds Tensor and ndarray",
+        ),
+        (
+            lambda e, d: LayerEnsemble(3).fit(d.train),
+            "detector is an int; pass a detector, or a dict",
+        ),
         (lambda e, d: LayerEnsemble(layers=["a", "a"]).fit(d.train), "is not a list of names"),
-        (lambda e, d: LayerEnsemble({"early": CTM()}, layers=["middle"]).fit(d.train), "layer 'middle': `detector` has none for it"),
+        (
+            lambda e, d: LayerEnsemble({"early": CTM()}, layers=["middle"]).fit(d.train),
+            "layer 'middle': `detector` has none for it",
+        ),
         (lambda e, d: LayerEnsemble("ctn").fit(d.train), "detector 'ctn' is unknown"),
         (lambda e, d: LayerEnsemble().score_samples(d.test), "not fitted yet"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(layered, call, message):
     ensemble = LayerEnsemble().fit(layered.train, layered.labels)
     with pytest.raises(typica.InputError, match=message):

@@ -1,4 +1,4 @@
-"""The methods that read logits against references in many digits, at the edges, and on real features."""
+"""Methods that read logits against references in many digits, at the edges, on real features."""
 
 from __future__ import annotations
 
@@ -248,9 +248,10 @@ def test_scaling_order_and_bounds(L, factor, temperature, random):
         hot.score_samples(L * factor), cold.score_samples(L) * factor, rtol=0, atol=1e-13 * scale
     )
     np.testing.assert_allclose(
-        MSP(temperature=temperature * factor).score_samples(L * factor), MSP(temperature=temperature).score_samples(L),
+        MSP(temperature=temperature * factor).score_samples(L * factor),
+        MSP(temperature=temperature).score_samples(L),
         rtol=1e-9,
-    )  # fmt: skip
+    )
     order = random.sample(range(C), C)
     for detector, _ in METHODS:
         np.testing.assert_allclose(
@@ -273,7 +274,10 @@ def test_scaling_order_and_bounds(L, factor, temperature, random):
 @pytest.mark.parametrize(
     ("detector", "message"),
     [
-        (Energy(temperature=0), r"Energy.fit: temperature=0 is not a positive number; pass temperature>0."),
+        (
+            Energy(temperature=0),
+            r"Energy.fit: temperature=0 is not a positive number; pass temperature>0.",
+        ),
         (Energy(temperature=-1.5), r"temperature=-1.5 is not a positive number"),
         (Energy(temperature=math.nan), r"temperature=nan is not a positive number"),
         (GEN(gamma=0), r"GEN.fit: gamma=0 is out of range; pass a number above 0 and at most 1."),
@@ -283,15 +287,21 @@ def test_scaling_order_and_bounds(L, factor, temperature, random):
         (GEN(top_m=0), r"GEN.fit: top_m=0 is not an integer of at least 1; pass top_m>=1."),
         (GEN(top_m=2.0), r"top_m=2.0 is not an integer"),
         (GEN(top_m=True), r"top_m=True is not an integer"),
-        (Margin(of="odds"), r"Margin.fit: of='odds' is unknown; choose one of probabilities, logits."),
+        (
+            Margin(of="odds"),
+            r"Margin.fit: of='odds' is unknown; choose one of probabilities, logits.",
+        ),
         (OpenMax(tail=1), r"OpenMax.fit: tail=1 is not an integer of at least 2; pass tail>=2."),
         (OpenMax(tail=2.5), r"tail=2.5 is not an integer"),
         (OpenMax(alpha=0), r"OpenMax.fit: alpha=0 is not an integer of at least 1; pass alpha>=1."),
         (MaxLogit(head=np.eye(2)), r"MaxLogit.fit: head is an ndarray; pass typica.Head"),
-        (OpenMax(distance="cityblock"), r"distance='cityblock' is unknown; choose one of eucos, euclidean, cosine."),
+        (
+            OpenMax(distance="cityblock"),
+            r"distance='cityblock' is unknown; choose one of eucos, euclidean, cosine.",
+        ),
     ],
     ids=lambda x: str(x)[:40],
-)  # fmt: skip
+)
 def test_bad_parameters_are_refused(detector, message):
     with pytest.raises(typica.InputError, match=message):
         detector.fit(np.eye(3), [0, 1, 2])
@@ -357,7 +367,10 @@ def reference_templates(L):
 
 
 def reference_kl(templates, row):
-    """The least divergence, where a probability of 0 in a template counts as the smallest normal float64."""
+    """The least divergence.
+
+    A probability of 0 in a template counts as the smallest normal float64.
+    """
     largest = max(row)
     logs = [x - largest for x in row]
     total = math.log(math.fsum(map(math.exp, logs)))

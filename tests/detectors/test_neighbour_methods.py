@@ -1,4 +1,7 @@
-"""KNN, NNGuide, LOF and the isolation forest against loops and scikit-learn, the search behind KNN, and the edges."""
+"""KNN, NNGuide, LOF and the isolation forest, the search behind KNN, and the edges.
+
+The methods are compared with loops and scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,10 @@ def test_knn_on_two_samples():
 @pytest.mark.parametrize("fit_dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_rows_are_at_distance_zero(fit_dtype, dtype):
-    """Whatever precision, backend, layout and block a row comes in. Of half precision, so that all dtypes hold it."""
+    """Whatever precision, backend, layout and block a row comes in.
+
+    Of half precision, so that all dtypes hold it.
+    """
     rng = np.random.default_rng(0)
     train = rng.random((200, 33)).astype(np.float16)
     detector = KNN(k=3).fit(np.repeat(train.astype(fit_dtype), 3, axis=0))
@@ -155,7 +161,10 @@ def test_equal_rows_are_at_distance_zero(fit_dtype, dtype):
 
 
 def test_near_duplicates_do_not_drown_in_cancellation():
-    """1 - cos of these is below the precision of float32, so that a product of the rows cannot tell them apart."""
+    """1 - cos of these is below the precision of float32.
+
+    So a product of the rows cannot tell them apart.
+    """
     rng = np.random.default_rng(0)
     train = (1 + 2e-4 * rng.normal(size=(400, 24))).astype(np.float32)
     Z = (1 + 2e-4 * rng.normal(size=(80, 24))).astype(np.float32)
@@ -473,7 +482,10 @@ def test_bad_parameters_are_named(data: Data):
         (KNN(k=True), r"KNN.fit: k=True is not an integer"),
         (
             KNN(subsample=0.0),
-            r"KNN.fit: subsample=0.0 is neither a share nor a number of rows; pass e.g. 0.01, 1000 or None",
+            (
+                r"KNN.fit: subsample=0.0 is neither a share nor a number of rows; "
+                r"pass e.g. 0.01, 1000 or None"
+            ),
         ),
         (KNN(subsample=1.5), r"KNN.fit: subsample=1.5 is neither"),
         (KNN(subsample=0), r"KNN.fit: subsample=0 is neither"),
@@ -487,7 +499,10 @@ def test_bad_parameters_are_named(data: Data):
         (NNGuide(data.head, k=0), r"NNGuide.fit: k=0 is not an integer"),
         (
             NNGuide(data.head, subsample=3),
-            r"NNGuide.fit: k=10 exceeds the 3 training rows that were kept; pass k<=3, or a larger subsample\.",
+            (
+                r"NNGuide.fit: k=10 exceeds the 3 training rows that were kept; "
+                r"pass k<=3, or a larger subsample\."
+            ),
         ),
         (LOF(k=-3), r"LOF.fit: k=-3 is not an integer"),
         (IsolationForest(trees=0), r"IsolationForest.fit: trees=0 is not an integer"),
@@ -701,8 +716,8 @@ def test_knn_warns_where_k_exceeds_a_class(data: Data):
     labels = np.where(np.arange(240) < 12, "eel", "cat")
     with pytest.warns(
         typica.InputWarning,
-        match=r"KNN.fit: k=13 exceeds the 12 rows that are kept of class eel: the k-th neighbour .* "
-        r"pass k<=12, or more of its rows",
+        match=r"KNN.fit: k=13 exceeds the 12 rows that are kept of class eel: "
+        r"the k-th neighbour .* pass k<=12, or more of its rows",
     ):
         KNN(k=13).fit(data.train, labels)
     with pytest.warns(

@@ -1,4 +1,7 @@
-"""pNML, NECO, Projection, Relation, WeiPer, NAC and CoRP against float64 loops, and on real features."""
+"""pNML, NECO, Projection, Relation, WeiPer, NAC and CoRP.
+
+Against float64 loops, and on real features.
+"""
 
 from __future__ import annotations
 

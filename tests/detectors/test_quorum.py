@@ -332,8 +332,9 @@ def averages(detector, features, sets):
     return [(100 * result.auroc, 100 * result.fpr) for result in results]
 
 
-# The published figures are of another sample of 5,000 rows. Over eight samples the standard deviation
-# is at most 0.03 AUROC and 0.24 FPR95 for an average over the sets, 0.08 and 0.65 for a set.
+# The published figures are of another sample of 5,000 rows. Over eight samples the standard
+# deviation is at most 0.03 AUROC and 0.24 FPR95 for an average over the sets, 0.08 and 0.65 for a
+# set.
 AVERAGES, SETS = [0.08, 0.6], [0.15, 1.3]
 
 

@@ -1,4 +1,4 @@
-"""The site's reference is complete: every public name, every command, every page in the navigation."""
+"""The site's reference is complete: every public name and command, every page in the navigation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files on Dask, Ray and Spark: the answer is that of one machine, whatever the split and who dies."""
+"""Files on Dask, Ray and Spark: the answer of one machine, whatever the split and who dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines from the shell: local clusters start and stop, are interrupted, and leave nothing behind."""
+"""Engines from the shell: local clusters start, stop, are interrupted, and leave nothing behind."""
 
 from __future__ import annotations
 

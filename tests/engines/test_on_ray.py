@@ -1,4 +1,4 @@
-"""Data sets of Ray: the answer of one machine, whatever the blocks; images by one network an actor."""
+"""Ray's data sets: one machine's answer, whatever the blocks; images by one network an actor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exported model in a real Chromium, by onnxruntime-web and the page's own lines of JavaScript."""
+"""An exported model in real Chromium, by onnxruntime-web and the page's own lines of JavaScript."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ from selenium import webdriver
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --window-size=1200,900"
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--window-size=1200,900"
 )
 needs_browser = pytest.mark.skipif(
     not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed"

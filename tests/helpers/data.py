@@ -9,7 +9,10 @@ __all__ = ["SMALL", "Data", "case", "fitted", "make", "make_data"]
 
 
 def make(name: str, data: Data) -> typica.Detector:
-    """Make an unfitted detector by its name, with a head if it needs one and parameters that suit small data."""
+    """Make an unfitted detector by its name.
+
+    It gets a head if it needs one, and parameters that suit small data.
+    """
     cls = typica.detector_class(name)
     params: dict[str, object] = dict(SMALL.get(name, {}))
     if cls.tags.needs_head or cls.tags.reads == "logits":

@@ -2,10 +2,10 @@
 
     python tests/helpers/fuzz.py --cases 100000
 
-Case i is the same on every machine. A process of its own works through the cases; its processor time
-per case is limited, so that a hang is one wherever it runs, and a crash ends that process alone. A
-finding is what is not refused with an InputError: an exception of another kind, a crash, a hang, or
-more than 2 GiB of memory.
+Case i is the same on every machine. A process of its own works through the cases; its processor
+time per case is limited, so that a hang is one wherever it runs, and a crash ends that process
+alone. A finding is what is not refused with an InputError: an exception of another kind, a crash,
+a hang, or more than 2 GiB of memory.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def _write_ours(folder: Path, rows: np.ndarray[Any, Any], labels: np.ndarray[Any
         typica.Monitor(rows[:, 0].astype(np.float64)).save(folder / "monitor.safetensors")
     keys = {"model": "net", "weights": "1", "layer": None, "reduce": "mean", "transform": {}}
     typica.write_bank(
-        folder / "bank", rows, logits=rows[:, :4], labels=labels, names=[f"n{i}" for i in range(40)],
-        head=head, classes=list("abcd"), identity=keys,
+        folder / "bank", rows, logits=rows[:, :4], labels=labels,
+        names=[f"n{i}" for i in range(40)], head=head, classes=list("abcd"), identity=keys,
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _write_networks(folder: Path) -> None:
 
 
 def mutate_bytes(data: bytes, rng: Rng) -> bytes:
-    """Return bytes with one to three changes: flipped, cut, doubled, dropped, or set to extremes."""
+    """Return bytes with one to three changes: flipped, cut, doubled, dropped or set to extremes."""
     changed = bytearray(data)
     for _ in range(int(rng.integers(1, 4))):
         if not changed:

@@ -1,4 +1,7 @@
-"""Small networks that the tests of extractors and backends share, and what their layers give, by their own modules."""
+"""Small networks that the tests of extractors and backends share.
+
+What their layers give, by their own modules, is here too.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def write_folder(folder: Path) -> Path:
 
 
 def write_experiments(folder: Path, **changes) -> None:
-    """Write ablation.json and layers.json beside a result, as a benchmark on three sets does of which the paper has two."""
+    """Write ablation.json and layers.json beside a result.
+
+    They are those of a benchmark on three sets, of which the paper has two.
+    """
     sets = {"svhn": 0.1, "textures": 0.2, "mine": 0.6}
 
     def record(worse: float) -> dict:

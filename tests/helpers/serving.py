@@ -1,4 +1,4 @@
-"""A real `typica serve`, in a process of its own, and the networks that its tests hold up and look into."""
+"""A real `typica serve` in its own process, and the networks its tests hold up and look into."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Gate(nn.Module):
 
 def network():
     torch.manual_seed(0)
-    body = nn.Sequential(Gate(), nn.Conv2d(3, 12, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    body = nn.Sequential(Gate(), nn.Conv2d(3, 12, 3, stride=2), nn.ReLU(), \
+nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return nn.Sequential(body, nn.Linear(12, 3)), Preprocessing(8, 8)
 """
 
@@ -203,7 +204,10 @@ def form(*files: tuple[str, bytes]) -> tuple[bytes, str]:
     boundary = uuid.uuid4().hex
     parts = []
     for name, data in files:
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'
+        head = (
+            f"--{boundary}\r\n"
+            f'Content-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'
+        )
         parts.append(head.encode() + data + b"\r\n")
     parts.append(f"--{boundary}--\r\n".encode())
     return b"".join(parts), f"multipart/form-data; boundary={boundary}"

@@ -9,7 +9,10 @@ from typica.cli._show import console
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    """Run a command as a person types it on 80 columns; return what it printed, or its errors if it failed."""
+    """Run a command as a person types it on 80 columns.
+
+    Return what it printed, or its errors if it failed.
+    """
     console.width = 80
     with pytest.raises(SystemExit) as stop:
         main(list(arguments))

@@ -1,4 +1,4 @@
-"""The files that the snippets of README and docs name: a reader has such files, a test makes them."""
+"""The files that snippets of README and docs name: a reader has such files, a test makes them."""
 
 from __future__ import annotations
 

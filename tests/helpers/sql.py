@@ -89,11 +89,14 @@ def references():
         "cw": (typica.CW(h), lambda z: max(cosine(z, w) for w in h.weight)),
         "mahalanobis": (typica.Mahalanobis().fit(X, named), lambda z: mahalanobis(z, X, labels)),
         "msp": (typica.MSP(h, temperature=5.0), lambda z: 1 / spread(logits(z), 5.0)),
-        "energy": (typica.Energy(h, temperature=5.0), lambda z: max(logits(z)) + 5 * math.log(spread(logits(z), 5.0))),
+        "energy": (
+            typica.Energy(h, temperature=5.0),
+            lambda z: max(logits(z)) + 5 * math.log(spread(logits(z), 5.0)),
+        ),
         "max_logit": (typica.MaxLogit(h), lambda z: max(logits(z))),
         "bare msp": (typica.MSP(), lambda z: 1 / spread(z, 1.0)),
         "bare energy": (typica.Energy(), lambda z: max(z) + math.log(spread(z, 1.0))),
-    }  # fmt: skip
+    }
 
 
 def spread(values, temperature):

@@ -16,7 +16,8 @@ from typica.data import Preprocessing
 
 def network(seed="0"):
     torch.manual_seed(int(str(seed).rpartition("/")[2]))
-    body = nn.Sequential(nn.Conv2d(3, 12, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    body = nn.Sequential(nn.Conv2d(3, 12, 3, stride=2), nn.ReLU(), \
+nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return nn.Sequential(body, nn.Linear(12, 3)), Preprocessing(8, 8)
 """
 

@@ -193,10 +193,14 @@ GROWING = {
         "i = Range (a, b, d) c = Cast <to = 1> (i)",
     ),
     "OneHot": (
-        "int64[1] o = {0}, int64 s = {10000000000}, float[2] v = {0, 1}", "c = OneHot (o, s, v)",
+        "int64[1] o = {0}, int64 s = {10000000000}, float[2] v = {0, 1}",
+        "c = OneHot (o, s, v)",
     ),
-    "of computed shape": ("int64[2] s = {400, 250}", "t = Mul (s, s) u = Mul (t, s) c = ConstantOfShape (u)"),
-}  # fmt: skip
+    "of computed shape": (
+        "int64[2] s = {400, 250}",
+        "t = Mul (s, s) u = Mul (t, s) c = ConstantOfShape (u)",
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", GROWING)
@@ -221,8 +225,8 @@ def test_a_constant_range_of_unknown_size_is_refused(tmp_path: Path) -> None:
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> tiny (float[n, 2] x) => (float[n, 2] y) '
         "<int64 a = {0}, int64 b = {100000}, int64 d = {1}, float[2, 2] w = {1, 0, 0, 2}> "
-        "{ e = Mul (b, b) i = Range (a, e, d) c = Cast <to = 1> (i) m = ReduceSum <keepdims = 0> (c) "
-        "z = Add (x, m) y = MatMul (z, w) }"
+        "{ e = Mul (b, b) i = Range (a, e, d) c = Cast <to = 1> (i) "
+        "m = ReduceSum <keepdims = 0> (c) z = Add (x, m) y = MatMul (z, w) }"
     )
     path.write_bytes(model.SerializeToString())
     with pytest.raises(FormatError, match="a constant of unknown size"):

@@ -1,4 +1,7 @@
-"""Backends: the same numbers from each, in order, several at once, nothing left running; and how one is chosen."""
+"""Backends: the same numbers from each, and how one is chosen.
+
+They come in order, several batches at once, and nothing is left running.
+"""
 
 from __future__ import annotations
 
@@ -560,7 +563,8 @@ def test_devices_that_are_not_there(files, device):
     for extractor in (FeatureExtractor(network("cnn")), GraphExtractor(files[".pt2"], trust=True)):
         with pytest.raises(
             typica.InputError,
-            match=rf"^make_runner: device='{device}' cannot be used here \(.+\); pass another, such",
+            match=rf"^make_runner: device='{device}' cannot be used here \(.+\); "
+            "pass another, such",
         ):
             make_runner(extractor, "torch", sample=x, device=device)
     assert (

@@ -430,8 +430,8 @@ def test_bad_options_of_extract(here: Path, photos: Path, capsys):
     )
     bank_and_detector(capsys, photos)
     first = tree(here / "a.bank")
-    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(photos), "-o", "a.bank",
-        "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
+    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(photos),
+        "-o", "a.bank", "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
     assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
 
 
@@ -500,8 +500,9 @@ def test_the_transform_says_whether_images_are_turned(here: Path, photos: Path, 
     ):
         transform = f'{{"resize": 8, "crop": 8, "exif": {exif}}}'
         bank = f"{number}.bank"
-        run(capsys, "extract", "--model", MODEL, "--images", str(photos / "red"), "-o", bank, "--backend", "torch",
-            "--batch", "8", "--threads", "1", "--transform", transform, *option)  # fmt: skip
+        run(capsys, "extract", "--model", MODEL, "--images", str(photos / "red"), "-o", bank,
+            "--backend", "torch", "--batch", "8", "--threads", "1",
+            "--transform", transform, *option)  # fmt: skip
         assert Bank.open(bank).identity["transform"]["exif"] is wanted
 
 
@@ -689,11 +690,21 @@ def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, ph
 def test_what_was_found_in_the_network_is_said(here: Path, photos: Path, capsys):
     for number, (more, told, layer, head) in enumerate(
         (
-            ((), "features are the input of the head (12 wide); the head is '1' (3 classes)", "penultimate", "3 classes x 12 features"),
+            (
+                (),
+                "features are the input of the head (12 wide); the head is '1' (3 classes)",
+                "penultimate",
+                "3 classes x 12 features",
+            ),
             (("--layer", "0.0"), "features are the output of '0.0' (12 wide); ", "0.0", "none"),
-            (("--layers", "0.0"), "features are the input of the head (12 wide)", "penultimate", "3 classes x 12 features"),
+            (
+                ("--layers", "0.0"),
+                "features are the input of the head (12 wide)",
+                "penultimate",
+                "3 classes x 12 features",
+            ),
         )
-    ):  # fmt: skip
+    ):
         arguments = [
             "extract",
             "--model",

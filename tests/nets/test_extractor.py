@@ -630,7 +630,10 @@ def test_it_says_what_it_found(conv, caplog):
     with caplog.at_level(logging.INFO):
         extractor(images())
     assert not caplog.messages  # `extract` tells it through typica.progress
-    expected = "Conv: features are the input of the head (6 wide); the head is 'fc' (3 classes), whose output the model"
+    expected = (
+        "Conv: features are the input of the head (6 wide); "
+        "the head is 'fc' (3 classes), whose output the model"
+    )
     assert extractor.describe().startswith(expected)
     assert repr(extractor) == "FeatureExtractor(Conv, layers=['penultimate'], head='fc')"
 
@@ -641,7 +644,8 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_torch_is_loaded_when_it_is_needed_and_named_when_it_is_missing():
     loaded = python(
-        "import sys, typica, typica.nets; typica.nets.zoo.list_architectures(); print('torch' in sys.modules)"
+        "import sys, typica, typica.nets; typica.nets.zoo.list_architectures(); "
+        "print('torch' in sys.modules)"
     )
     assert loaded.stdout.strip() == "False", loaded.stderr
     missing = python(

@@ -1,4 +1,7 @@
-"""TorchScript and torch.export files: features by the modules they were made of, fixed batches, and bad files."""
+"""TorchScript and torch.export files: features, fixed batches, and bad files.
+
+Features go by the modules that the files were made of.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A guarded model gives what the model and the detector give apart, in one pass, for every detector."""
+"""A guarded model gives what model and detector give apart, in one pass, for every detector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from typica.rectify.react import ReAct
 
 
 def classifier(data: Data, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """A network whose penultimate features are its (positive) input, and whose head is the data's."""
+    """A network whose penultimate features are its (positive) input, with the data's head."""
     head = nn.Linear(*data.head.weight.shape[::-1])
     with torch.no_grad():
         head.weight.copy_(torch.tensor(data.head.weight))
@@ -299,8 +299,9 @@ def test_an_exported_pipeline_and_rows_that_are_not_finite(data):
 def test_a_guard_that_cannot_be_exported_says_so(method, data):
     with pytest.raises(
         typica.InputError,
-        match=r"Guard: (LOF|IsolationForest) cannot be traced by torch\.export \(.* of scikit-learn has "
-        r"no tensor code to trace.*guard the model with another detector, or export this one with",
+        match=r"Guard: (LOF|IsolationForest) cannot be traced by torch\.export "
+        r"\(.* of scikit-learn has no tensor code to trace.*"
+        r"guard the model with another detector, or export this one with",
     ):
         exported(Guard(classifier(data), fitted(method, data)), rows(data))
 

@@ -116,7 +116,8 @@ def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, photos: Path)
     assert len(judge_images(detector, photo, model=model)) == 1
     with pytest.raises(
         InputError,
-        match=r"CTM: was fitted on the features of a module, torch\.nn.*; pass that module, model=M",
+        match=r"CTM: was fitted on the features of a module, torch\.nn.*; "
+        "pass that module, model=M",
     ):
         judge_images(detector, photo)
     other = open_model(MODEL, "1").extractor.model

@@ -1,4 +1,4 @@
-"""A step for each layer: against a hand-written loop, learnt from known images alone, and in verdicts."""
+"""A step per layer: against a loop by hand, learnt from known images alone, and in verdicts."""
 
 from __future__ import annotations
 

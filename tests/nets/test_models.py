@@ -1,4 +1,7 @@
-"""Models by a line of text: known architectures, files by their ending, functions of the user's, and what is wrong."""
+"""Models by a line of text.
+
+Known architectures, files by their ending, functions of the user's, and what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,8 @@ def test_files_that_are_no_programs(tmp_path):
     for spec in ("resnet-51", str(tmp_path / "model.xyz")):
         with pytest.raises(
             typica.InputError,
-            match=r"not a model; pass a known architecture .* or package.module:function, or an nn.M",
+            match=r"not a model; pass a known architecture .* "
+            "or package.module:function, or an nn.M",
         ):
             open_model(spec)
 

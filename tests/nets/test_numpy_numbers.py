@@ -1,4 +1,7 @@
-"""Counts of images and parameters may be NumPy's integers, small ones too, and give what Python's give."""
+"""Counts of images and parameters may be NumPy's integers, small ones too.
+
+They give what Python's give.
+"""
 
 from __future__ import annotations
 

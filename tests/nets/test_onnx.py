@@ -1,4 +1,7 @@
-"""ONNX files: features by the modules that were exported, heads in every form that exporters write, and bad files."""
+"""ONNX files: features, heads, and bad files.
+
+Features go by the modules that were exported; heads come in every form that exporters write.
+"""
 
 from __future__ import annotations
 
@@ -452,7 +455,8 @@ sys.meta_path.insert(0, NoTorch())
 import numpy as np
 from typica.nets import OnnxExtractor, make_runner
 extractor = OnnxExtractor({str(files["cnn"])!r})
-runner = make_runner(extractor, "onnx", sample=np.zeros((4, 3, 8, 8), dtype=np.float32), batch=4, threads=1)
+runner = make_runner(extractor, "onnx", \
+sample=np.zeros((4, 3, 8, 8), dtype=np.float32), batch=4, threads=1)
 print([found.features.shape for found in runner([np.zeros((6, 3, 8, 8), dtype=np.float32)])])
 sys.modules['onnxruntime'] = None
 OnnxExtractor({str(files["cnn"])!r})

@@ -20,7 +20,10 @@ STD = (0.2, 0.3, 0.4)
 
 
 def network(seed: int = 0) -> nn.Module:
-    """Smooth, so that finite differences mean something; in double precision, so that signs are certain."""
+    """Smooth, so that finite differences mean something.
+
+    In double precision, so that signs are certain.
+    """
     torch.manual_seed(seed)
     trunk = [
         nn.Conv2d(3, 6, 3),
@@ -45,7 +48,10 @@ def train(model: nn.Module) -> tuple[np.ndarray, np.ndarray]:
 def hand_written_odin(
     model: nn.Module, x: torch.Tensor, T: float, epsilon: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loop of the public code: minus the sign of the gradient of the cross-entropy with the predicted class."""
+    """The loop of the public code.
+
+    Minus the sign of the gradient of the cross-entropy with the predicted class.
+    """
     model.eval()
     x = x.clone().requires_grad_(True)
     logits = model(x) / T
@@ -209,7 +215,8 @@ def test_whole_numbers_are_refused(kind):
         for form in (images, images.numpy()):
             with pytest.raises(
                 typica.InputError,
-                match=rf"^Perturb(\.score_samples)?: images of type {str(kind)[6:]}, .*preprocess them",
+                match=rf"^Perturb(\.score_samples)?: images of type {str(kind)[6:]}, "
+                ".*preprocess them",
             ):
                 call(form)
 
@@ -227,9 +234,9 @@ def test_detectors_without_a_gradient_are_refused():
 
 @pytest.mark.real
 def test_odin_improves_on_msp_for_svhn(checkpoint, one_thread):
-    """Fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10, with the step of the printed row.
+    """Fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10.
 
-    Of 2,000 images each it is 47.55 % to 24.90 %.
+    Of 2,000 images each it is 47.55 % to 24.90 %, with the step of the printed row.
     """
     transform = zoo.transform("densenet-bc-100")
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", weights=checkpoint))

@@ -20,7 +20,7 @@ PIXELS = Preprocessing(8, 8)
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The backends that were asked for; "auto" finds PyTorch with batches of 5, and is cut short."""
+    """The backends that were asked for; "auto" finds PyTorch with batches of 5 and is cut short."""
     asked = []
     honest = _start_runner.make_runner
 

@@ -1,4 +1,7 @@
-"""Architectures against their papers, public key names and references of their own; checkpoints good and bad."""
+"""Architectures against their papers, public key names and references of their own.
+
+And checkpoints, good and bad.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ PUBLISHED = {
 
 @functools.cache
 def random_model(name: str):
-    """An architecture with random weights, its normalisations with random statistics, so that wiring shows."""
+    """An architecture with random weights.
+
+    Its normalisations have random statistics, so that wiring shows.
+    """
     torch.manual_seed(0)
     model = zoo.load(name, weights=None)
     for module in model.modules():
@@ -303,7 +309,8 @@ def test_a_pickle_that_needs_code_is_refused(tmp_path, capfd):
     ):
         with pytest.raises(
             typica.FormatError,
-            match=rf"{name} is a pickle that needs code \({what}\), which could do anything and is refused",
+            match=rf"{name} is a pickle that needs code \({what}\), "
+            "which could do anything and is refused",
         ):
             zoo.load("wideresnet-40-2", tmp_path / name)
     assert "sprung" not in capfd.readouterr().out

@@ -1,4 +1,7 @@
-"""What the comparisons with other people's code share: their import, and the data on which both sides are run."""
+"""What the comparisons with other people's code share.
+
+Their import, and the data on which both sides are run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ for _name in ("nms", "qnms"):
 
 
 def random_case(n: int, m: int, C: int, seed: int = 0) -> Case:
-    """Features after a ReLU; one label in ten is wrong, so that the head errs on training rows too."""
+    """Features after a ReLU; one label in ten is wrong, so the head errs on training rows too."""
     rng = np.random.default_rng(seed)
     directions = np.maximum(rng.normal(loc=0.5, size=(C, m)), 0)
     truth = np.arange(n) % C
@@ -60,7 +63,7 @@ SHAPES = [(320, 12, 4), (600, 40, 10), (480, 9, 16), (400, 64, 2)]
     ids=str,
 )
 def case(request: pytest.FixtureRequest) -> Case:
-    """Random data of several shapes (rows, features, classes), and the real features where they are present."""
+    """Random data of several shapes (rows, features, classes), and real features where present."""
     return (
         real_case(request.getfixturevalue("real"))
         if request.param is None
@@ -70,9 +73,9 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture(autouse=True)
 def in_double(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run their code in float64 where it asks for float32: definitions are compared here, not rounding.
+    """Run their code in float64 where it asks for float32.
 
-    A module that says `AS_IT_IS = True` is left alone.
+    Definitions are compared here, not rounding. A module that says `AS_IT_IS = True` is left alone.
     """
     if getattr(request.module, "AS_IT_IS", False):
         yield

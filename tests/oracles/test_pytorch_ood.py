@@ -40,7 +40,10 @@ def everywhere(case: Case) -> NDArray[np.bool_]:
 
 
 class Pair(NamedTuple):
-    """A method here and there: how a case is scored by both, and in which rows the two agree, up to the sign."""
+    """A method here and there.
+
+    How a case is scored by both, and in which rows the two agree, up to the sign.
+    """
 
     here: Callable[[Case], Any]
     there: Callable[[Case], torch.Tensor]
@@ -162,13 +165,16 @@ def gradnorm(case: Case) -> torch.Tensor:
 
 
 def unclipped(case: Case) -> NDArray[np.bool_]:
-    """They clip probabilities at 1e-7 and 1 - 1e-7, which neither the papers nor the authors' code do."""
+    """They clip probabilities at 1e-7 and 1 - 1e-7; neither the papers nor the authors' code do."""
     p = torch.softmax(torch.tensor(case.logits), dim=1).numpy()
     return ((p > 1e-7) & (p < 1 - 1e-7)).all(axis=1)
 
 
 def clear_cut(percentile: float) -> Callable[[Case], NDArray[np.bool_]]:
-    """They keep exactly k activations, zeros or any of several equal ones if need be; here all or none of a kind."""
+    """They keep exactly k activations, zeros or any of several equal ones if need be.
+
+    Here it is all or none of a kind.
+    """
 
     def rows(case: Case) -> NDArray[np.bool_]:
         m = case.head.n_features
@@ -180,7 +186,10 @@ def clear_cut(percentile: float) -> Callable[[Case], NDArray[np.bool_]]:
 
 
 def in_range(case: Case) -> NDArray[np.bool_]:
-    """They raise what lies below the lower bound to it; in the paper (VRA-P), and here, it becomes 0."""
+    """They raise what lies below the lower bound to it.
+
+    In the paper (VRA-P), and here, it becomes 0.
+    """
     return (case.queries >= case.train.min(axis=0)).all(axis=1)
 
 

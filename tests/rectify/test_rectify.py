@@ -1,4 +1,7 @@
-"""Rectifiers: against float64 references that import nothing from typica, under the contract, before every detector."""
+"""Rectifiers, under the contract and before every detector.
+
+Against float64 references that import nothing from typica.
+"""
 
 from __future__ import annotations
 
@@ -557,9 +560,14 @@ def test_layouts_do_not_matter_and_input_is_not_written_to(case, data: Data, tmp
     read_only = data.test.copy()
     read_only.flags.writeable = False
     layouts = [
-        read_only, np.asfortranarray(data.test), np.repeat(data.test, 2, axis=1)[:, ::2], data.test[::-1][::-1],
-        np.load(tmp_path / "x.npy", mmap_mode="r"), data.test.astype(">f8"), data.test.tolist(),
-    ]  # fmt: skip
+        read_only,
+        np.asfortranarray(data.test),
+        np.repeat(data.test, 2, axis=1)[:, ::2],
+        data.test[::-1][::-1],
+        np.load(tmp_path / "x.npy", mmap_mode="r"),
+        data.test.astype(">f8"),
+        data.test.tolist(),
+    ]
     for X in layouts:
         before = copy.deepcopy(X)
         got = rectifier.transform(X)
@@ -788,7 +796,10 @@ def test_what_cannot_be_whitened_is_refused(data: Data):
 
 
 def belongs_together(name, detector):
-    """Tell whether a pair makes sense: logits go to detectors of logits, a new width to those without a head."""
+    """Tell whether a pair makes sense.
+
+    Logits go to detectors of logits, a new width to those without a head.
+    """
     tags = typica.detector_class(detector).tags
     if name == "dice":
         return tags.reads == "logits" and not tags.needs_head
@@ -831,7 +842,10 @@ def test_every_pair_in_a_pipeline(name, detector, data: Data, tmp_path):
 
 @pytest.mark.real
 def test_dice_improves_energy_on_real_features(real):
-    """Energy alone gives 94.18 and 87.46 here; DICE at p = 90 raises both, as its authors report."""
+    """Energy alone gives 94.18 and 87.46 here.
+
+    DICE at p = 90 raises both, as its authors report.
+    """
     head = typica.Head(real["head.weight"], real["head.bias"])
     rectifier = DICE(head).fit(real["train.features"])
 

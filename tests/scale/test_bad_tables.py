@@ -1,4 +1,4 @@
-"""Bad tables: one line each, with the file and the row, before work starts where it can be known."""
+"""Bad tables: one line each, with file and row, before work starts where it can be known."""
 
 from __future__ import annotations
 

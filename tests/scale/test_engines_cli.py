@@ -74,14 +74,20 @@ def test_an_address_that_does_not_answer(folder, capsys, monkeypatch, engine, co
 
 ERRORS = {
     "fit train --engine flink": "flink",
-    "fit train --address tcp://x:1": "error: --address tcp://x:1: of which engine? Pass --engine NAME",
+    "fit train --address tcp://x:1": (
+        "error: --address tcp://x:1: of which engine? Pass --engine NAME"
+    ),
     "score ctm.safetensors train --address x:1": "error: --address x:1: of which engine?",
     "calibrate ctm.safetensors train --address x:1": "error: --address x:1: of which engine?",
     "fit absent --engine dask": "error: absent: there is no such file or folder; check the path.",
-    "fit train --engine dask --features vector": "error: train/0.parquet: there is no column 'vector'",
+    "fit train --engine dask --features vector": (
+        "error: train/0.parquet: there is no column 'vector'"
+    ),
     "fit train --engine dask --model m.onnx": "error: --model is for images, and these are tables",
     "score ctm.safetensors rows.npy --engine dask": "error: rows.npy: neither Parquet nor Arrow",
-    "score ctm.safetensors train --engine dask --fdr 0.1": "error: --fdr 0.1: needs all rows at once",
+    "score ctm.safetensors train --engine dask --fdr 0.1": (
+        "error: --fdr 0.1: needs all rows at once"
+    ),
 }
 
 

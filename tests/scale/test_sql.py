@@ -236,7 +236,8 @@ def test_the_shell_writes_what_the_library_does(run, tmp_path, capsys):
 
     printed = shell(capsys, "sql", "ctm", "--dialect", "duckdb", "--train", "train", "--replace")
     run(
-        "CREATE TABLE train AS SELECT * FROM (VALUES ('a', [1.0, 2.0]), ('b', [2.0, 1.0])) AS t(label, embedding)"
+        "CREATE TABLE train AS SELECT * FROM "
+        "(VALUES ('a', [1.0, 2.0]), ('b', [2.0, 1.0])) AS t(label, embedding)"
     )
     run("CREATE TABLE embeddings AS SELECT 5 AS id, [2.0, 4.0] AS embedding")
     assert run(printed) == [(5, pytest.approx(1.0), "a")]

@@ -138,23 +138,40 @@ def test_a_table_without_rows(folder, data: Data, capsys):
 
 
 ERRORS = {
-    "fit train --features vector": "train/0.parquet: there is no column 'vector', only id, embedding, label; name one of these.",
-    "fit train --features id": "train/0.parquet: the column 'id' is of string; features are lists of numbers.",
-    "fit train --columns id": "train/0.parquet: the column 'id' is of string; features are numbers.",
+    "fit train --features vector": (
+        "train/0.parquet: there is no column 'vector', only id, embedding, label; "
+        "name one of these."
+    ),
+    "fit train --features id": (
+        "train/0.parquet: the column 'id' is of string; features are lists of numbers."
+    ),
+    "fit train --columns id": (
+        "train/0.parquet: the column 'id' is of string; features are numbers."
+    ),
     "fit train --labels species": "train/0.parquet: there is no column 'species'",
     "fit absent/*.parquet": "absent/*.parquet: no file matches; check the pattern.",
     "fit s4://bucket/x.parquet": "s4://bucket/x.parquet: cannot be read",
-    "fit train --features embedding --columns f0": "--features and --columns: pass one column of lists, or several columns",
-    "fit train --detector openmax --head head.npz": "OpenMax needs all rows at once; pass --sample 100000",
+    "fit train --features embedding --columns f0": (
+        "--features and --columns: pass one column of lists, or several columns"
+    ),
+    "fit train --detector openmax --head head.npz": (
+        "OpenMax needs all rows at once; pass --sample 100000"
+    ),
     "fit train --model m.onnx": "--model is for images, and these are tables; leave it out.",
-    "calibrate ctm.safetensors flat --columns f0 f1": "flat/0.parquet: 2 features per row instead of",
+    "calibrate ctm.safetensors flat --columns f0 f1": (
+        "flat/0.parquet: 2 features per row instead of"
+    ),
     "calibrate ctm.safetensors held --features label": "held/0.parquet: there is no column 'label'",
     "score ctm.safetensors new --fdr 0.1": "--fdr 0.1: needs all rows at once",
     "score ctm.safetensors new --sort score": "--sort score: needs all rows at once",
     "score ctm.safetensors new --id-column label": "new/0.parquet: there is no column 'label'",
-    "score ctm.safetensors odd.parquet --id-column score": "--id-column score: verdicts have a column of that name; give the ids another.",
+    "score ctm.safetensors odd.parquet --id-column score": (
+        "--id-column score: verdicts have a column of that name; give the ids another."
+    ),
     "score ctm.safetensors new.npy --features x": "new.npy: neither Parquet nor Arrow",
-    "score ctm.safetensors new -o train": "train: is not empty and holds no verdicts (0.parquet); choose a new folder.",
+    "score ctm.safetensors new -o train": (
+        "train: is not empty and holds no verdicts (0.parquet); choose a new folder."
+    ),
 }
 
 

@@ -1,8 +1,9 @@
-"""Bodies that were bent and broken at random, sent to a real server: each gets an answer, and none a 5xx.
+"""Bodies bent and broken at random, sent to a real server: each gets an answer, and none a 5xx.
 
     python tests/serve/fuzz.py --cases 10000 --seed 0
 
-The bodies depend on the seed alone. The memory of the server is looked at after a part of them and at the end.
+The bodies depend on the seed alone. The memory of the server is looked at after a part of them and
+at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from helpers.tinynet import write_images
 
 WIDTH = 16
 JUNK = [
-    None, True, 0, -1, 10**30, -(10**400), 1e308, float("nan"), float("inf"), "", "x" * 5000, "\ud800", "\0", "é" * 10,
+    None, True, 0, -1, 10**30, -(10**400), 1e308, float("nan"), float("inf"),
+    "", "x" * 5000, "\ud800", "\0", "é" * 10,
     [], {}, [[]], [None], {"a": {"b": [1, 2]}}, [[1], [2, 3]], [1, "2"], 2**63, 0.5,
 ]  # fmt: skip
 KINDS = ["png", "jpeg", "gif", "bmp", "webp", "tiff", "ppm"]
@@ -75,7 +77,8 @@ class Fuzz:
     def next(self) -> Sent | Any:
         """Return a request: over HTTP, or a message for gRPC."""
         makers: list[Callable[[], Any]] = [
-            self.infer, self.infer, self.binary, self.score, self.form, self.form, self.octets, self.message, self.anything,
+            self.infer, self.infer, self.binary, self.score, self.form, self.form,
+            self.octets, self.message, self.anything,
         ]  # fmt: skip
         return self.rng.choice(makers)()
 
@@ -111,7 +114,7 @@ class Fuzz:
         return value
 
     def broken(self, data: bytes) -> bytes:
-        """Return bytes of which some are changed, left out, repeated or cut off; or all as they were."""
+        """Return bytes, some changed, left out, repeated or cut off; or all as they were."""
         kept = bytearray(data)
         for _ in range(self.rng.choice([0, 1, 1, 3, 10])):
             place = self.rng.randrange(len(kept) + 1)
@@ -356,7 +359,8 @@ def main() -> None:
             grown = report.after / report.before - 1
             print(f"{chosen.cases} bodies, none a 5xx: {told}")
             print(
-                f"memory {report.before / 2**20:.1f} MiB after half of them, {report.after / 2**20:.1f} at the end ({100 * grown:+.1f} %)"
+                f"memory {report.before / 2**20:.1f} MiB after half of them, "
+                f"{report.after / 2**20:.1f} at the end ({100 * grown:+.1f} %)"
             )
             assert grown < 0.05, "the server's memory grows"
             assert not server.events("internal error")

@@ -1,4 +1,4 @@
-"""Verdicts over HTTP, as JSON and in forms: those of the library, and a reason for what is refused."""
+"""Verdicts over HTTP, as JSON and in forms: the library's, and a reason for what is refused."""
 
 from __future__ import annotations
 
@@ -221,7 +221,8 @@ REFUSED = {
         "numbers",
     ),
     "no size": (
-        b'{"inputs": [{"name": "features", "shape": [0, 99999999999999999999999], "datatype": "FP32", "data": []}]}',
+        b'{"inputs": [{"name": "features", "shape": [0, 99999999999999999999999], '
+        b'"datatype": "FP32", "data": []}]}',
         "shape",
     ),
     "too few": (
@@ -272,7 +273,12 @@ def test_what_cannot_be_judged(server: Serving, case: str) -> None:
         ("/score?model=ctm", {"content-type": "image/png"}, b"x", 400),
         ("/score?model=seen", {"content-type": "multipart/form-data"}, b"x", 400),
         ("/score?model=seen", {"content-type": "multipart/form-data; boundary=b"}, b"x", 400),
-        ("/score?model=seen", {"content-type": "multipart/form-data; boundary=b"}, b"--b--\r\n", 400),
+        (
+            "/score?model=seen",
+            {"content-type": "multipart/form-data; boundary=b"},
+            b"--b--\r\n",
+            400,
+        ),
         ("/models", {"origin": "http://evil.test"}, None, 403),
         ("/models", {"origin": "null"}, None, 403),
         ("/models", {"host": "evil.test:8080"}, None, 403),
@@ -280,7 +286,7 @@ def test_what_cannot_be_judged(server: Serving, case: str) -> None:
         ("/models", {"host": "[::1]:1"}, None, 200),
         ("/models", {"host": "[", "origin": "http://["}, None, 403),
     ],
-)  # fmt: skip
+)
 def test_refusals_by_their_status(server: Serving, path, headers, body, status) -> None:
     answer = server.ask(path, body, headers)
     assert answer.status == status, answer

@@ -227,7 +227,10 @@ def test_nothing_was_sent_elsewhere(guarded: Serving, known) -> None:
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
     assert "OUTBOUND" in tried.stderr
-    native = "import grpc; grpc.channel_ready_future(grpc.insecure_channel('192.0.2.1:80')).result(timeout=2)"
+    native = (
+        "import grpc; "
+        "grpc.channel_ready_future(grpc.insecure_channel('192.0.2.1:80')).result(timeout=2)"
+    )
     if "LD_PRELOAD" in env:
         tried = subprocess.run(
             [sys.executable, "-c", native], env=env, capture_output=True, text=True, check=False

@@ -1,4 +1,7 @@
-"""What waits together is judged together; what is too much is refused; what was accepted is answered, or refused aloud."""
+"""What waits together is judged together; what is too much is refused.
+
+What was accepted is answered, or refused aloud.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,8 @@ def test_a_body_that_is_too_long(limited: Serving) -> None:
     # Without a length, in chunks.
     with socket.create_connection((HOST, limited.port), 60) as raw:
         raw.sendall(
-            b"POST /score?model=ctm HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST /score?model=ctm HTTP/1.1\r\nHost: localhost\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
         )
         chunk = b"%x\r\n%s\r\n" % (100_000, b" " * 100_000)
         for _ in range(BODY // 100_000 + 1):

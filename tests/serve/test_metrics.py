@@ -1,4 +1,4 @@
-"""What Prometheus scrapes, the monitor on the live stream, and the files for Grafana and Prometheus."""
+"""What Prometheus scrapes, the monitor on the live stream, and files for Grafana and Prometheus."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def known_names(server: Serving) -> set[str]:
 
 
 def named(expression: str) -> set[str]:
-    """Return the metrics of ours that an expression of PromQL names, and its labels must be theirs."""
+    """Return our metrics that an expression of PromQL names, and its labels must be theirs."""
     return set(re.findall(r"\btypica_[a-z_]+\b", expression))
 
 

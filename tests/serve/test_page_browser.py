@@ -1,4 +1,7 @@
-"""The page at `/` in a real Chromium: images in, verdicts out, by mouse, finger and keyboard, and nothing leaves it."""
+"""The page at `/` in a real Chromium.
+
+Images in, verdicts out, by mouse, finger and keyboard, and nothing leaves it.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ def loaded(page: webdriver.Chrome, image: Any) -> bool:
 
 
 def complaints(page: webdriver.Chrome) -> list[str]:
-    """Return what the browser complains of; that a server refused an image is no fault of the page."""
+    """Return the browser's complaints; that a server refused an image is no fault of the page."""
     lines = [entry["message"] for entry in page.get_log("browser") if entry["level"] != "DEBUG"]
     return [line for line in lines if "status of 400" not in line]
 
@@ -412,7 +415,8 @@ def test_the_policy_holds(page, seeing):
     refused = page.execute_async_script(
         """
         const done = arguments[0], seen = [];
-        document.addEventListener("securitypolicyviolation", event => seen.push(event.effectiveDirective));
+        document.addEventListener("securitypolicyviolation",
+            event => seen.push(event.effectiveDirective));
         fetch("http://localhost:9/").catch(() => {});
         const image = new Image();
         image.src = "http://localhost:9/x.png";
@@ -597,10 +601,13 @@ def test_drawing_by_keyboard(board):
 
 
 def test_what_is_sent_is_what_the_network_is_shown(board, demo, tmp_path):
-    """The image on the card is 8 by 8, light on dark, and the library's verdict on it is the page's."""
+    """The card's image is 8 by 8, light on dark, and the library's verdict on it is the page's."""
     draw(board, GLYPHS["2"])
     verdict_on(board)
-    size = "const i = document.querySelector('#drawn .thumbnail img'); return [i.naturalWidth, i.naturalHeight]"
+    size = (
+        "const i = document.querySelector('#drawn .thumbnail img'); "
+        "return [i.naturalWidth, i.naturalHeight]"
+    )
     assert board.execute_script(size) == [8, 8]
     pixels = board.execute_async_script(
         """

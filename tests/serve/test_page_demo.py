@@ -27,7 +27,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 def as_drawn(name: str) -> Image.Image:
-    """Draw a sign as the page does: from top to bottom of the frame, each pixel a mean of finer ones."""
+    """Draw a sign as the page does, top to bottom of the frame, each pixel a mean of finer ones."""
     points = np.concatenate([np.array(stroke) for stroke in GLYPHS[name]])
     low, size = points.min(axis=0), np.ptp(points, axis=0)
     side, pen = SIDE * DETAIL, PEN * SIDE * DETAIL
@@ -76,7 +76,8 @@ def test_its_bank_holds_the_images(demo):
 def test_it_loads_no_torch_and_no_onnx(tmp_path):
     code = (
         "import sys; from typica.serve import write_demo; write_demo(sys.argv[1]); "
-        "print([name for name in ('torch', 'onnx', 'onnxruntime', 'mlserver') if name in sys.modules])"
+        "print([name for name in ('torch', 'onnx', 'onnxruntime', 'mlserver') "
+        "if name in sys.modules])"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "demo")],

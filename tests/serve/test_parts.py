@@ -104,7 +104,7 @@ def test_numbers_of_anything(values) -> None:
 
 
 class Work:
-    """Doubles numbers, and notes which it was given at once; may be held up; refuses what is negative."""
+    """Doubles numbers, notes which it was given at once; may be held up; refuses negative ones."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

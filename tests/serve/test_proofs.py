@@ -1,4 +1,7 @@
-"""The OpenAPI document by schemathesis, and bodies that were broken at random; the long run is `make fuzz-serve`."""
+"""The OpenAPI document by schemathesis, and bodies that were broken at random.
+
+The long run is `make fuzz-serve`.
+"""
 
 from __future__ import annotations
 

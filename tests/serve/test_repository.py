@@ -55,7 +55,10 @@ def written(known, ports: list[int], tmp_path_factory: pytest.TempPathFactory) -
 def plain(
     known, written: Path, ports: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Process]:
-    """MLServer itself, which knows of Typica by the folder alone; the files that were written from are elsewhere."""
+    """MLServer itself, which knows of Typica by the folder alone.
+
+    The files that were written from are elsewhere.
+    """
     moved = tmp_path_factory.mktemp("moved") / "models"
     shutil.copytree(written, moved)
     server = Process([MLSERVER, "start", str(moved)], known.env)

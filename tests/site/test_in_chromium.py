@@ -1,6 +1,7 @@
 """The site as people see it: every page in Chromium, wide and narrow, light and dark.
 
-`make test-docs` builds the site and runs this. The pages are read from a small server on this machine, and from the folder.
+`make test-docs` builds the site and runs this. The pages are read from a small server on this
+machine, and from the folder.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def test_every_name_of_the_api_shows_its_source():
     for page in pages:
         text = page.read_text(encoding="utf-8")
         described = re.findall(
-            r'class="doc doc-heading">\s*<code class="doc-symbol doc-symbol-heading doc-symbol-(\w+)',
+            r'class="doc doc-heading">\s*'
+            r'<code class="doc-symbol doc-symbol-heading doc-symbol-(\w+)',
             text,
         )
         with_source = [kind for kind in described if kind in ("class", "function", "method")]
@@ -138,7 +140,8 @@ const scrolls = (element) => {
 for (const element of document.querySelectorAll('.md-content *')) {
   const box = element.getBoundingClientRect();
   if (box.width && (box.right > width + 1 || box.left < -1) && !scrolls(element.parentElement))
-    found.push(`${element.tagName} ${element.className} ends at ${box.right}: ${element.textContent.slice(0, 40)}`);
+    found.push(`${element.tagName} ${element.className} ends at ${box.right}: ` +
+      element.textContent.slice(0, 40));
 }
 return found.slice(0, 3);
 """
@@ -206,7 +209,8 @@ def test_formulas_are_typeset_with_fonts_of_the_site(page, host):
     page.get(host + "methods/ctm.html")
     assert page.find_elements("css selector", "div.formula .katex-html")
     loaded = page.execute_script(
-        "return document.fonts.ready.then((fonts) => [...fonts].filter((font) => font.status == 'loaded')"
+        "return document.fonts.ready.then((fonts) => [...fonts]"
+        ".filter((font) => font.status == 'loaded')"
         ".map((font) => font.family))"
     )
     assert "KaTeX_Math" in {family.strip('"') for family in loaded}
