@@ -160,12 +160,12 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return the kernel u·v - |v|²/2 of all pairs of rows, of which squared distances are made."""
+    """Return u·v - |v|²/2 of all pairs of rows, for `squares_to_nearest` and `half_squares`."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 
 def _square_to_largest(U: Array, V: Array, reaches: Array) -> Array:
-    """Return |u - v|² to the v of largest reach, from the difference: nothing cancels."""
+    """Return |u - v|² to the v of largest reach, for `squares_to_nearest`: nothing cancels."""
     xp = namespace(U)
     D = U - xp.take(V, xp.argmax(reaches, axis=1), axis=0)
     return xp.vecdot(D, D)

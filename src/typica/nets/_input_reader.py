@@ -212,7 +212,7 @@ def _seen(look: Look, images: Images) -> Seen:
 
 
 def _only_features(source: Any) -> Path:
-    """Return the one path of features that is read without a network; refuse several."""
+    """Return the one path of features that an `InputReader` may read; refuse several."""
     if isinstance(source, str | os.PathLike):
         return Path(source)
     if len(source) != 1:
