@@ -66,15 +66,15 @@ def seconds(call: Callable[[], None]) -> float:
 
 
 def run() -> list[tuple[str, float, float, str]]:
+    before = dict(os.environ)
     with tempfile.TemporaryDirectory() as bytecode:
         os.environ["PYTHONPYCACHEPREFIX"] = bytecode
-        kept = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             return measured()
         finally:
-            del os.environ["PYTHONPYCACHEPREFIX"]
-            if kept is not None:
-                os.environ["PYTHONDONTWRITEBYTECODE"] = kept
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def measured() -> list[tuple[str, float, float, str]]:

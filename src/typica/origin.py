@@ -156,7 +156,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _thawed(value: Any) -> Any:
-    """Return a setting of an Origin's transform as a list that its caller may change."""
+    """Return a setting of an Origin's transform; a list in it is one that its caller may change."""
     return list(map(_thawed, value)) if isinstance(value, list) else value
 
 

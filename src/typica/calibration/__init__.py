@@ -1,9 +1,36 @@
-"""Calibration: the scores of held-out in-distribution inputs, and all that is decided by them.
+"""Calibration: the scores of held-out in-distribution inputs, and all that is decided by them."""
 
-Every name is loaded when it is first asked for, so that a detector which is never calibrated does
-not wait for it.
-"""
+from typica.calibration._calibration import Calibration
+from typica.calibration._groups import (
+    EVERYTHING,
+    SMALLEST_GROUP,
+    Classes,
+    pool_rare,
+    predicted_classes,
+)
+from typica.calibration._levels import CalibrationOptions, Levels, false_alarm_rate
+from typica.calibration._p_values import p_values
+from typica.calibration._sample import LIMIT, ScoreSample
+from typica.calibration._scores import check_scores
+from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
+from typica.calibration._warnings import warn_of_pool
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "EVERYTHING",
+    "LIMIT",
+    "SMALLEST_GROUP",
+    "Calibration",
+    "CalibrationOptions",
+    "Classes",
+    "Levels",
+    "ScoreSample",
+    "calibration_size",
+    "check_scores",
+    "false_alarm_rate",
+    "guaranteed_rank",
+    "p_values",
+    "pool_rare",
+    "predicted_classes",
+    "threshold_at",
+    "warn_of_pool",
+]

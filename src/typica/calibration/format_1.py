@@ -90,7 +90,7 @@ class OldThreshold:
 
 
 def fitted_as_today(fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return the fitted attributes of format 1, an offset_ and a source_, under today's names."""
+    """Return fitted attributes under today's names, where format 1 had an offset_ and a source_."""
     today = dict(fitted)
     offset = today.pop("offset_", None)
     old = today.get("calibration_")

@@ -182,7 +182,7 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 @contextlib.contextmanager
 def _checks_of_sklearn(advice: str) -> Iterator[None]:
-    """Raise what the classifier of scikit-learn finds wrong as an input error, with what to do."""
+    """Raise what scikit-learn's checks find wrong with the input of an OpenSetClassifier."""
     try:
         yield
     except ValueError as error:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import array_api_compat
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, by_caller
 from typica.labels import class_names
-
-if TYPE_CHECKING:
-    from typica.origin import Origin
+from typica.origin import Origin
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import Array
 from typica.calibration import (
+    Calibration,
     Classes,
     Levels,
     check_scores,
@@ -20,6 +21,7 @@ from typica.calibration import (
     predicted_classes,
     warn_of_pool,
 )
+from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border, counted
@@ -28,9 +30,6 @@ from typica.moments import Moments
 from typica.remembered import RememberedStep
 from typica.store import State
 from typica.written_numbers import Level
-
-if TYPE_CHECKING:
-    from typica.calibration import Calibration
 
 Places = NDArray[np.int64]  # which rows
 
@@ -114,7 +113,7 @@ class Calibrated(Provisional):
             Z = self._ready(X)
             if by_class and groups is None:
                 groups = self._rare_classes(Z.shape[0])
-            made = _without_scores(levels, by_class, groups)
+            made = Calibration(levels, by_class=by_class, groups=groups)
             chosen = self._before_calibration(Z)
             scored = self._scored(Z, by_class, predicted)
             scores, classes = check_scores(scored.scores), scored.classes
@@ -154,7 +153,7 @@ class Calibrated(Provisional):
         if by_class and groups is None and n is not None:
             groups = self._rare_classes(n)
         scored_by = self.fingerprint()
-        return _without_scores(levels, by_class, groups, scored_by)
+        return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)
 
     @border
     def add_scores(
@@ -189,8 +188,6 @@ class Calibrated(Provisional):
 
         fingerprint: of the Pipeline that ends in this detector, if there is one.
         """
-        from typica.calibration import Calibration  # noqa: PLC0415
-
         if not isinstance(calibration, Calibration):
             raise InputError(f"got {type(calibration).__name__}; pass a Calibration.")
         if not calibration.n:
@@ -233,7 +230,8 @@ class Calibrated(Provisional):
         made = getattr(self, "calibration_", None)
         if made is None:
             levels = Levels.of(alpha, tpr, confidence)
-            made = _without_scores(levels, bool(by_class), groups, self.fingerprint())
+            made = Calibration(levels, by_class=bool(by_class), groups=groups)
+            made.scored_by = self.fingerprint()
         elif any(given is not None for given in (alpha, tpr, confidence, by_class, groups)):
             raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
         scored = self._scored(Z, made.by_class, predicted)
@@ -396,20 +394,9 @@ class Calibrated(Provisional):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild a detector from what was stored, in this format or an earlier one."""
-        from typica.calibration.format_1 import fitted_as_today  # noqa: PLC0415
-
         made = super().from_state({**state, "fitted": fitted_as_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
-
-
-def _without_scores(
-    levels: Levels, by_class: bool, groups: Mapping[Any, str] | None, scored_by: str = ""
-) -> Calibration:
-    """Return what a detector that begins its calibration keeps: no score has been added."""
-    from typica.calibration import Calibration  # noqa: PLC0415
-
-    return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)
 
 
 @contextlib.contextmanager

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import AnyArray, Array, beside, frame_index, like, namespace, to_numpy
-from typica.calibration import Classes, Levels, check_scores
+from typica.calibration import Calibration, Classes, Levels, check_scores
 from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
 from typica.detectors._matches import Matches
 from typica.errors import InputError, argument, border
+from typica.groups import judge_groups
+from typica.origin import Origin
+from typica.verdicts import Rule, Verdicts
 from typica.written_numbers import Level
 
-# What only some calls need is loaded by them, so that an import of a detector is fast.
-if TYPE_CHECKING:
-    from typica.calibration import Calibration
-    from typica.verdicts import Rule, Verdicts
+_KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
 
 
 class Decider(Calibrated):
@@ -141,8 +141,6 @@ class Decider(Calibrated):
             together, alpha or fdr is that of a group, and `groups` of the result has the verdicts
             on the groups: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
-        from typica.verdicts import Verdicts  # noqa: PLC0415
-
         asked = [level for level in (alpha, tpr, confidence) if level is not None]
         if fdr is not None and asked:
             others = f"{argument('alpha')} and {argument('confidence')}"
@@ -173,11 +171,7 @@ class Decider(Calibrated):
 
         It is fine if it is merely not fitted, or needs predicted classes.
         """
-        from typica.calibration import Calibration  # noqa: PLC0415
-        from typica.origin import Origin  # noqa: PLC0415
-
-        kinds = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
-        for name, kind in kinds.items():
+        for name, kind in _KINDS.items():
             if name in vars(self) and not isinstance(vars(self)[name], kind):
                 raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
         if hasattr(self, "calibration_"):
@@ -254,8 +248,6 @@ def _by_rows(
 
 def _rule(levels: Levels | None, fdr: Level | None) -> Rule | None:
     """Return what decides, as plain numbers."""
-    from typica.verdicts import Rule  # noqa: PLC0415
-
     if fdr is not None:
         return Rule(fdr=float(check_share(fdr, "fdr")))
     return None if levels is None else Rule(**levels.to_dict())
@@ -265,8 +257,6 @@ def _by_groups(
     p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Level | None
 ) -> dict[str, Any]:
     """Return what `Detector.judge` says by p-values, the rows of a group taken together."""
-    from typica.groups import judge_groups  # noqa: PLC0415
-
     if levels is None or fdr is not None:
         return judge_groups(p, scores, groups, fdr=fdr)._asdict() | {"p_value": p}
     if levels.confidence is not None:

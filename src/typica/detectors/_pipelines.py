@@ -24,7 +24,7 @@ class Pipeline(Protocol):
     def score_samples(self, X: Any) -> Any: ...
 
 
-Estimator: TypeAlias = "Detector | Pipeline"  # a detector, or a Pipeline that ends in one
+Estimator: TypeAlias = Detector | Pipeline  # a detector, or a Pipeline that ends in one
 E = TypeVar("E", bound=Estimator)
 _HOLDERS = ("best_estimator_", "detector_")  # where a search or a classifier keeps its detector
 

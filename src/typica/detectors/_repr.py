@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typica.cards import card
 from typica.errors import listed
+from typica.origin import PENULTIMATE
 
 if TYPE_CHECKING:
     from typica.detectors.base import Detector
@@ -40,8 +41,6 @@ def fitted_card(detector: Detector) -> str:
             rows.append([name, array_text(value) or repr(value)])
     origin = getattr(detector, "origin_", None)
     if origin is not None:
-        from typica.origin import PENULTIMATE  # noqa: PLC0415
-
         rows.append(["network", f"{origin.model}, layer {origin.layer or PENULTIMATE}"])
     calibrated = hasattr(detector, "calibration_")
     return card(summary(detector), rows, note="" if calibrated else PROVISIONAL)

@@ -202,7 +202,7 @@ def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def project(D: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a search's bound is made of: coordinates of rows, and how long the rest is."""
+    """Return, for a search's bound, coordinates of rows and at least the length of the rest."""
     along = D @ axes
     squares = np.vecdot(D, D)
     rounding = 16 * len(axes) * np.finfo(np.float64).eps * squares

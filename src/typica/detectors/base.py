@@ -8,22 +8,21 @@ its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to sc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sklearn.base import OutlierMixin
 
 from typica.arrays import AnyArray, Array
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decider import Decider
+from typica.detectors._explain import explanations
 from typica.detectors._matches import Matches, top_two
 from typica.detectors._repr import fitted_card, summary
 from typica.errors import border
+from typica.explanation import Contribution, Explanation, Term
+from typica.origin import Origin
 from typica.tags import Tags
 from typica.written_numbers import Level
-
-if TYPE_CHECKING:
-    from typica.explanation import Contribution, Explanation, Term
-    from typica.origin import Origin
 
 __all__ = ["Detector", "Matches", "Tags", "top_two"]
 
@@ -105,8 +104,6 @@ class Detector(OutlierMixin, Decider):
             Known inputs, e.g. the held-out ones: features or a bank. Each explanation then names
             the nearest of them by cosine, with their labels and files if it is a bank.
         """
-        from typica.detectors._explain import explanations  # noqa: PLC0415
-
         levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
         return explanations(self, X, levels, predicted, bank)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,10 +10,8 @@ from typica.cosines import TILE, cosines, max_cosine, tiles, undirected_marked
 from typica.detectors._index import DirectionIndex
 from typica.detectors._matches import Matches, better_two, top_two
 from typica.detectors.base import Detector
+from typica.explanation import Contribution
 from typica.linalg import directed, unit_rows
-
-if TYPE_CHECKING:
-    from typica.explanation import Contribution
 
 MOST_CONTRIBUTIONS = 5  # features that `explain` names
 
@@ -30,8 +26,6 @@ class DirectedDetector(Detector):
         return cosines(Z, self._like("_directions", Z))
 
     def _contributions(self, z: AnyArray, nearest: int) -> tuple[Contribution, ...]:
-        from typica.explanation import Contribution  # noqa: PLC0415
-
         # 1 - cos(u, v) = sum_j (u_j - v_j)^2 / 2 for u and v of length 1: every feature adds its
         # part, none negative.
         if not z.any():
