@@ -18,8 +18,8 @@ from time import perf_counter
 
 SHELL = Path(sys.executable).parent / "typica"
 REPEATS = 10
-DEPTHS = range(0, 70, 10)
-REPEATS_AT_DEPTH = 3
+DEPTHS = range(0, 72, 3)
+REPEATS_AT_DEPTH = 2
 AT_DEPTH = """
 def at(depth):
     if depth:

@@ -1,6 +1,6 @@
 """Know when a trained classifier is looking at something it does not know."""
 
-from typing import Any
+import gc
 
 import lazy_loader
 
@@ -21,8 +21,22 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Return a public name of `typica`, loaded now; say where else one is that is not here."""
     if name in _ELSEWHERE:
         raise AttributeError(f"typica has no {name}; it is typica.{_ELSEWHERE[name]}.{name}")
-    return _load(name)
+    return _load_without_collecting(name)
+
+
+def _load_without_collecting(name: str) -> object:
+    """Load a public name while Python does not look for garbage: imports make next to none.
+
+    Looking for it, again and again, takes longer than to load all of our own modules.
+    """
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _load(name)
+    finally:
+        if was_collecting:
+            gc.enable()

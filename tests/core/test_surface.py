@@ -93,6 +93,16 @@ def test_a_detector_loads_only_what_every_detector_needs():
     assert later & set(out.stdout.split()) == set()
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_loading_a_name_leaves_the_garbage_collector_as_it_was(before):
+    code = (
+        f"import gc, typica; gc.{before}(); was = gc.isenabled()\n"
+        "typica.CTM, hasattr(typica, 'Spelling')\n"
+        "assert gc.isenabled() is was"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize(
     "place",
     ["nets.Guard", "nets.FeatureExtractor", "nets.Perturb", "nets.judge_images", "export.to_onnx"],
