@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +17,31 @@ from numpy.typing import NDArray
 
 import typica
 
-# Started in the background by a shell, we would hand down that Ctrl-C is ignored, and tests that
-# interrupt a process would wait for ever.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+TOO_LONG = 900  # seconds; no test takes a tenth of that
 
 # An example may take as long as it takes: on a busy machine that says nothing about the code.
 settings.register_profile("typica", deadline=None)
 settings.load_profile("typica")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_reach_children() -> None:
+    """A child inherits that a signal is ignored (nohup, &), but not that it is handled."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that waits for ever."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"no end after {TOO_LONG} seconds"))
+    signal.alarm(TOO_LONG)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from helpers.shell import ENDS, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -673,15 +674,14 @@ except InputError as error:
 """
 
 
-def child(path: Path, sleep: float = 0.0, limit: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, str(path), str(sleep), str(limit)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def child(path: Path, sleep: float = 0.0, limit: int = 0) -> list[str]:
+    return [sys.executable, "-c", CHILD, str(path), str(sleep), str(limit)]
 
 
 def run_child(path: Path, limit: int = 0) -> tuple[int, str]:
-    with child(path, limit=limit) as process:
-        output, _ = process.communicate()
-    return process.returncode, output
+    command = child(path, limit=limit)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=ENDS, check=False)
+    return done.returncode, done.stdout
 
 
 def test_killed_at_random_moments_it_ends_the_same(tmp_path: Path) -> None:
@@ -690,11 +690,10 @@ def test_killed_at_random_moments_it_ends_the_same(tmp_path: Path) -> None:
     moments = random.Random(0)
     kills = 0
     for _ in range(5):
-        with child(broken, sleep=0.02) as process:
+        with started(child(broken, sleep=0.02), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
             time.sleep(moments.uniform(0, 0.3))
-            process.kill()
         kills += process.returncode == -9
     assert run_child(broken)[0] == 0
     assert kills > 0

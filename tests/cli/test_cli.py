@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data import Data
-from helpers.shell import run
+from helpers.shell import ENDS, run, started
 from safetensors.numpy import save_file
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -1103,20 +1103,15 @@ def test_interrupt_leaves_no_half_file(tmp_path, data: Data):
     rng = np.random.default_rng(0)
     typica.CTM().fit(data.train, data.labels).save(tmp_path / "ctm.safetensors")
     np.save(tmp_path / "big.npy", rng.random((2_000_000, 12), dtype=np.float32))
-    command = [
-        sys.executable,
-        "-c",
-        "from typica.cli import main; main()",
-        "score",
-        "ctm.safetensors",
-        "big.npy",
-    ]
-    process = subprocess.Popen([*command, "-o", "out.csv"], cwd=tmp_path, stderr=subprocess.PIPE)
-    while not list(tmp_path.glob(".out.csv.*")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate()
+    program = "from typica.cli import main; main()"
+    arguments = ["score", "ctm.safetensors", "big.npy", "-o", "out.csv"]
+    command = [sys.executable, "-c", program, *arguments]
+    with started(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.glob(".out.csv.*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=ENDS)
     assert process.returncode not in (0, None) and b"Traceback" not in error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["big.npy", "ctm.safetensors"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.data import Data
-from helpers.shell import run
+from helpers.shell import ENDS, run, started
 
 import typica
 from typica.data import read_arriving
@@ -54,81 +54,60 @@ def lines(scores) -> bytes:
     return "".join(f"{score}\n" for score in scores).encode()
 
 
-# A test whose alarm does not come waits for ever: the input is open until it has come.
-
-
 def test_the_alarm_comes_in_a_pipe_while_the_input_goes_on(detector, data: Data):
     command = [*TYPICA, "monitor", "ctm.safetensors"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(lines(detector.score_samples(data.test)[:40]))
-    process.stdin.flush()
-    process.stdin.write(lines(detector.score_samples(data.ood)))
-    process.stdin.flush()
-    assert process.stdout.readline().startswith(b"ALARM at input ")
-    process.stdin.write(b"0.5\n")  # it listens on
-    process.stdin.close()
-    assert b"161 inputs" in process.stdout.read()
-    assert process.wait() == 3
-    process.stdout.close()
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(lines(detector.score_samples(data.test)[:40]))
+        process.stdin.flush()
+        process.stdin.write(lines(detector.score_samples(data.ood)))
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"ALARM at input ")
+        process.stdin.write(b"0.5\n")  # it listens on
+        process.stdin.close()
+        assert b"161 inputs" in process.stdout.read()
+        assert process.wait(ENDS) == 3
 
 
 def test_stop_ends_at_the_alarm_on_a_terminal(detector, data: Data):
     ours, theirs = pty.openpty()
     command = [*TYPICA, "monitor", "ctm.safetensors", "--stop"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs)
-    assert process.stdin is not None
-    os.close(theirs)
-    process.stdin.write(lines(detector.score_samples(data.ood)))
-    process.stdin.flush()
-    assert process.wait() == 3  # though the input is still open
-    assert b"ALARM at input " in os.read(ours, 1000)
-    process.stdin.close()
+    with started(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        process.stdin.write(lines(detector.score_samples(data.ood)))
+        process.stdin.flush()
+        assert process.wait(ENDS) == 3  # though the input is still open
+        assert b"ALARM at input " in os.read(ours, 1000)
     os.close(ours)
 
 
 def test_typed_scores_are_read_from_a_terminal(folder):
     ours, theirs = pty.openpty()
     command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors"]
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    os.close(theirs)
-    assert process.stderr is not None
-    assert b"end with Ctrl-D" in process.stderr.readline()
-    os.write(ours, b"0.9\n0.8\n\x04")
-    out, _ = process.communicate()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, stdin=theirs, **pipes) as process:
+        os.close(theirs)
+        assert b"end with Ctrl-D" in process.stderr.readline()
+        os.write(ours, b"0.9\n0.8\n\x04")
+        out, _ = process.communicate(timeout=ENDS)
     assert out.startswith(b"no drift seen in 2 inputs\n") and process.returncode == 0
     os.close(ours)
 
 
 def test_score_and_monitor_are_one_pipe_and_each_row_is_judged_as_it_comes(detector, data: Data):
-    score = subprocess.Popen(
-        [*TYPICA, "score", "ctm.safetensors", "-", "-o", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert score.stdin is not None and score.stdout is not None
     rows = [json.dumps(row.tolist()) + "\n" for row in data.ood]
-    score.stdin.write(rows[0].encode())
-    score.stdin.flush()
-    first = json.loads(score.stdout.readline())  # before the second row is there
-    assert first["row"] == 0 and first["verdict"] == "atypical"
-    assert first["score"] == pytest.approx(float(detector.score_samples(data.ood[:1])[0]))
-    watch = subprocess.Popen(
-        [*TYPICA, "monitor", "ctm.safetensors", "--stop"],
-        stdin=score.stdout,
-        stdout=subprocess.PIPE,
-    )
-    score.stdin.write("".join(rows[1:]).encode())
-    score.stdin.flush()
-    assert watch.stdout is not None
-    assert watch.stdout.readline().startswith(b"ALARM at input ")
-    assert watch.wait() == 3
-    watch.stdout.close()
-    score.stdout.close()
-    score.stdin.close()
-    score.wait()
+    command = [*TYPICA, "score", "ctm.safetensors", "-", "-o", "-"]
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as score:
+        score.stdin.write(rows[0].encode())
+        score.stdin.flush()
+        first = json.loads(score.stdout.readline())  # before the second row is there
+        assert first["row"] == 0 and first["verdict"] == "atypical"
+        assert first["score"] == pytest.approx(float(detector.score_samples(data.ood[:1])[0]))
+        command = [*TYPICA, "monitor", "ctm.safetensors", "--stop"]
+        with started(command, stdin=score.stdout, stdout=subprocess.PIPE) as watch:
+            score.stdin.write("".join(rows[1:]).encode())
+            score.stdin.flush()
+            assert watch.stdout.readline().startswith(b"ALARM at input ")
+            assert watch.wait(ENDS) == 3
 
 
 @pytest.mark.parametrize("form", ["npy", "csv", "header", "lists", "objects"])
@@ -261,16 +240,13 @@ def test_nothing_beside_a_state_is_ignored(folder, data: Data, capsys, monkeypat
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_state(detector, data: Data, number):
     command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(lines(detector.score_samples(data.ood)))
-    process.stdin.flush()
-    assert process.stdout.readline().startswith(b"ALARM at input ")
-    process.send_signal(number)
-    assert process.wait() == 128 + number
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(lines(detector.score_samples(data.ood)))
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"ALARM at input ")
+        process.send_signal(number)
+        assert process.wait(ENDS) == 128 + number
     assert typica.load("state.safetensors").alarm
-    process.stdin.close()
-    process.stdout.close()
 
 
 def test_empty_input_says_so(folder, capsys, monkeypatch):

@@ -138,8 +138,8 @@ def test_a_closed_standard_output_ends_quietly():
         ["sh", "-c", '"$@" >&-', "sh", *TYPICA, "detectors"], capture_output=True, check=False
     )
     assert closed.returncode == 0 and not closed.stderr
-    piped = f"{sys.executable} -c 'from typica.cli import main; main()' detectors | head -n 1"
-    run = subprocess.run(piped, shell=True, capture_output=True, check=False)
+    piped = ["sh", "-c", '"$@" | head -n 1', "sh", *TYPICA, "detectors"]
+    run = subprocess.run(piped, capture_output=True, check=False)
     assert not run.stderr
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.data import Data
+from helpers.shell import started
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -436,12 +437,11 @@ def test_killed_at_any_moment_a_whole_file_is_there(tmp_path):
     rng = np.random.default_rng(0)
     for trial in range(5):
         path = tmp_path / f"{trial}.safetensors"
-        with subprocess.Popen([sys.executable, "-c", SAVE_FOR_EVER, path]) as process:
+        with started([sys.executable, "-c", SAVE_FOR_EVER, path]) as process:
             while not path.exists():
                 assert process.poll() is None
                 time.sleep(0.001)
             time.sleep(float(rng.uniform(0, 0.05)))
-            process.kill()
         assert typica.load(path).means_.shape == (40, 500)
 
 

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers.shell import ENDS, started
 
 import typica
 from typica.data import ImageError, Images, Preprocessing, _batches, image_batches
@@ -139,12 +140,11 @@ def test_interrupt_ends_the_process(tmp_path):
         "for batch in image_batches(Slow(range(10**6)), Preprocessing(4, 4), 8):\n"
         "    print('going', flush=True)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None and process.stdout.readline() == b"going\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
+    command = [sys.executable, script]
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"going\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=ENDS)
     assert process.returncode != 0 and errors.rstrip().endswith(b"KeyboardInterrupt")
 
 

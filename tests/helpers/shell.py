@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import pytest
 
 from typica.cli import main
 from typica.cli._show import console
+
+ENDS = 120  # seconds in which a child ends, on a busy machine
+
+
+@contextlib.contextmanager
+def started(command: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Start a process that is gone at the end of the block, whatever happens in it."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

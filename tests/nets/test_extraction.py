@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.real import REAL
-from helpers.shell import run
+from helpers.shell import run, started
 from helpers.tinynet import MODEL, SOURCE, write_images
 from PIL import Image
 
@@ -190,13 +190,12 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, photos
     rng = random.Random(0)
     kills = 0
     for _ in range(2):
-        child = subprocess.Popen([*command, "part", "0.2"])  # 12 seconds: it does not end before
         seen = rows_in("part")
-        while child.poll() is None and rows_in("part") <= seen:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.15))
-        child.send_signal(signal.SIGKILL)
-        kills += child.wait() == -signal.SIGKILL
+        with started([*command, "part", "0.2"]) as child:  # 12 seconds: it does not end before
+            while child.poll() is None and rows_in("part") <= seen:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.15))
+        kills += child.returncode == -signal.SIGKILL
     assert kills == 2 and 0 < rows_in("part") < 60
     subprocess.run([*command, "part", "0"], check=True)
     assert tree(Path("part")) == tree(Path("whole"))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.networks import close, expected, images, network, torch_is_talkative
+from helpers.shell import started
 from torch import nn
 
 import typica
@@ -154,18 +155,10 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_ctrl_c_is_for_the_parent_and_its_death_ends_them():
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            SCRIPT.format(folders=[str(Path(__file__).parents[i]) for i in (0, 1)]),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    with parent:
+    script = SCRIPT.format(folders=[str(Path(__file__).parents[i]) for i in (0, 1)])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", script]
+    with started(command, text=True, start_new_session=True, **pipes) as parent:
         children = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(children) == 2 and not any(gone(pid) for pid in children)
         os.killpg(parent.pid, signal.SIGINT)
