@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError
+from typica.extras import need
 
 # How far a file may unpack: images and features hardly compress, bombs a thousandfold.
 RATIO = 100
 FLOOR = 1 << 28  # bytes that even a small file may unpack to
 _VALUE = 8  # bytes of a number in memory, at most
+_PARQUET_BUFFER = 4096  # bytes
 
 
 def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = None) -> None:
@@ -27,17 +29,35 @@ def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = N
         )
 
 
-def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
-    """Refuse a .parquet file that is a bomb: equal values take next to no room in it.
+def check_parquet(path: str | os.PathLike[str]) -> None:
+    """Refuse a .parquet file that is a bomb: equal values take next to no room in it."""
+    check_growth(path, sum(parquet_sizes(parquet_ends(path), _VALUE)))
 
-    group: the row group to look at, all if None.
+
+def parquet_ends(opened: Any) -> Any:
+    """Return a .parquet file of which a reader reads nothing before a row is asked for.
+
+    opened: a path, or a file that Arrow can read.
     """
-    groups = range(metadata.num_row_groups) if group is None else [group]
-    size = 0
-    for row_group in map(metadata.row_group, groups):
-        for column in map(row_group.column, range(row_group.num_columns)):
-            size += max(column.total_uncompressed_size, _VALUE * column.num_values)
-    check_growth(path, size)
+    parquet = need("pyarrow.parquet", "parquet")
+    return parquet.ParquetFile(opened, pre_buffer=False, buffer_size=_PARQUET_BUFFER)
+
+
+def parquet_sizes(file: Any, value: int) -> list[int]:
+    """Return how many bytes each row group takes in memory, with at least `value` a number.
+
+    file: of `parquet_ends`.
+    """
+    return [_group_size(file, number, value) for number in range(file.metadata.num_row_groups)]
+
+
+def _group_size(file: Any, number: int, value: int) -> int:
+    # Damage in a column's metadata is an error of Arrow's reader, but the end of the process if the
+    # metadata is asked first. A batch of no rows makes a reader.
+    list(file.reader.iter_batches(0, [number], use_threads=False))
+    group = file.metadata.row_group(number)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return sum(max(c.total_uncompressed_size, value * c.num_values) for c in columns)
 
 
 def allowance(stored: int) -> int:

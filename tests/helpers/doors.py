@@ -30,6 +30,7 @@ from typica.data.sets._idx import read_idx
 from typica.decide import read_scores
 from typica.errors import InputError
 from typica.nets import open_model
+from typica.scale import open_tables
 
 Door = Callable[[Path], Any]
 
@@ -153,6 +154,7 @@ FILE_DOORS: tuple[tuple[tuple[str, ...], tuple[Door, ...]], ...] = (
         FEATURES,
         (read_features, read_rows, read_labels, read_head, has_logits, read_origin, bank_head),
     ),
+    ((".parquet",), (open_tables,)),
     ((".txt",), (read_labels,)),
     ((".safetensors",), (use_detector,)),
     ((".jsonl",), (read_lines_of_scores,)),

@@ -47,6 +47,22 @@ def test_a_parquet_file_of_zeros(tmp_path: Path) -> None:
         read_features(path)
 
 
+def test_a_parquet_file_of_one_long_row(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({"features": arrow.array([np.zeros(TWICE // 8)])}), path)
+    before = arrow.default_memory_pool()
+    pool = arrow.proxy_memory_pool(before)  # whose highest mark is that of this test
+    arrow.set_memory_pool(pool)
+    try:
+        for use in (read_features, open_images):
+            with pytest.raises(FormatError, match=r"x\.parquet: [\d,]+ bytes that unpack to"):
+                use(path)
+    finally:
+        arrow.set_memory_pool(before)
+    assert pool.max_memory() < TWICE // 8
+
+
 def test_a_gzipped_idx_file_of_zeros(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     with gzip.open(path, "wb") as file:

@@ -1,17 +1,19 @@
 """Files made to do harm: each is refused with an input error or read, in seconds and in bounds.
 
-Each file is taken through every door by a process of its own, whose processor time and memory are
-limited: a crash, a hang or a bomb ends that process, and is seen by how it ended.
+`files.tar.xz` holds bombs, and one file for each failure that mutated files once found. Each is
+taken through every door by a process of its own, whose processor time and memory are limited: a
+crash, a hang or a bomb ends that process, and is seen by how it ended.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from helpers.attack import ATTACK
 
 CHILD = """
 import resource, sys, traceback
@@ -38,8 +40,25 @@ print("DONE")
 """
 
 
-def enter_all(paths: list[Path]) -> str:
-    """Take files through the doors in another process; return what it said of them."""
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the hostile files to a folder."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with tarfile.open(Path(__file__).with_name("files.tar.xz")) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is not None:
+                path = folder / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.read())
+    return folder
+
+
+def test_hostile_files_are_refused_or_read_in_bounds(hostile: Path) -> None:
+    paths = sorted((hostile / "bombs").iterdir())
+    for folder in sorted((hostile / "refused").iterdir()):
+        whole = folder.name.startswith(("bank-", "result-"))
+        paths.append(folder if whole else next(folder.iterdir()))
     root = Path(__file__).parents[1]
     run = subprocess.run(
         [sys.executable, "-c", CHILD, str(root), *map(str, paths)],
@@ -47,21 +66,8 @@ def enter_all(paths: list[Path]) -> str:
         text=True,
         check=False,
     )
-    return f"{run.stdout}\nexit {run.returncode}\n{run.stderr[-2000:]}"
-
-
-def hostile_files() -> list[Path]:
-    bombs = sorted((ATTACK / "bombs").iterdir())
-    refused = []
-    for folder in sorted((ATTACK / "refused").iterdir()):
-        whole = folder.name.startswith(("bank-", "result-"))
-        refused.append(folder if whole else next(folder.iterdir()))
-    return [*bombs, *refused]
-
-
-@pytest.mark.skipif(not ATTACK.exists(), reason=f"the hostile files are not at {ATTACK}")
-def test_hostile_files_are_refused_or_read_in_bounds() -> None:
-    said = enter_all(hostile_files())
-    assert "DONE" in said
-    assert "UNCAUGHT" not in said
-    assert "GREW" not in said
+    lines = run.stdout.splitlines()
+    said = pairwise(lines)  # of each file, the line after its name
+    found = [(name, line) for name, line in said if line.startswith(("UNCAUGHT", "GREW"))]
+    assert found == []
+    assert lines[-1] == "DONE", f"{lines[-1]} ended the process: {run.stderr[-2000:]}"

@@ -82,8 +82,8 @@ def open_parquet(path: Path, name: str) -> Images:
     """
     parquet = need("pyarrow.parquet", "parquet")
     with reading(path, "not a whole .parquet file"):
+        check_parquet(path)
         file = parquet.ParquetFile(path)
-        check_parquet(path, file.metadata)
         columns = file.schema_arrow.names
         label = _first_of(_LABEL_COLUMNS, columns)
         given = None if label is None else file.read([label]).column(0)

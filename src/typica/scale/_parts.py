@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from typica.bombs import parquet_ends, parquet_sizes
 from typica.extras import need
 from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
 from typica.threads import in_threads
@@ -78,18 +79,13 @@ def _outline(file: File) -> Outline:
 
 
 def _outline_parquet(file: File) -> Outline:
-    parquet = need("pyarrow.parquet", "parquet")
     with open_file(file.path) as opened:
-        found = parquet.ParquetFile(opened, pre_buffer=False)
+        found = parquet_ends(opened)
         metadata, schema = found.metadata, found.schema_arrow
-    groups = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = [group.column(place) for place in range(group.num_columns)]
         # Values that are all equal take almost no room in the file.
-        size = sum(max(c.total_uncompressed_size, _VALUE * c.num_values) for c in columns)
-        groups.append(Group(group.num_rows, size))
-    return Outline(file, schema, tuple(groups), metadata.num_rows)
+        sizes = parquet_sizes(found, _VALUE)
+    counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    return Outline(file, schema, tuple(map(Group, counts, sizes)), metadata.num_rows)
 
 
 def _outline_ipc(file: File) -> Outline:
