@@ -52,9 +52,6 @@ PAGES = {
 }
 
 
-OLD = {"typica.ConformalDetector", "typica.decide.Judgement"}  # of version 0.1
-
-
 class Name(NamedTuple):
     """A public name: where it is asked for, and the first line of what is said of it."""
 
@@ -96,8 +93,8 @@ def names(room: str) -> list[Name]:
 
 
 def _prominence(name: Name) -> tuple[bool, bool, bool]:
-    """Sort a contract before what keeps it, names of `typica` before the rest, old ones last."""
-    return name.path not in _WITH_INHERITED, name.path in OLD, name.path.count(".") > 1
+    """Sort a contract before what keeps it, names of `typica` before the rest."""
+    return name.path not in _WITH_INHERITED, name.path.count(".") > 1
 
 
 @cache

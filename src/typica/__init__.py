@@ -4,7 +4,7 @@ import gc
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 # The public names are in `__init__.pyi`. They are loaded when first asked for, so that `import
 # typica` costs next to nothing.

@@ -12,7 +12,6 @@ from .bank import Bank as Bank
 from .bank import write_bank as write_bank
 from .calibration import Calibration as Calibration
 from .combine import combine_p_values as combine_p_values
-from .decide import ConformalDetector as ConformalDetector
 from .decide import Monitor as Monitor
 from .decide import OpenSetClassifier as OpenSetClassifier
 from .decide import calibrate as calibrate

@@ -69,11 +69,6 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def warn_of_old_name(old: str, new: str) -> None:
-    """Warn that what is used has a new name, at the user's line that uses the old one."""
-    warn(f"{old} is called {new} now; the old name will be removed in 0.3.", DeprecationWarning)
-
-
 def argument(name: str, value: object = None) -> str:
     """Return how the user passes an argument: `model=FILE`, or `--model FILE` in the shell.
 

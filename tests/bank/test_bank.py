@@ -930,8 +930,6 @@ def test_the_origin_goes_with_the_parquet_file(tmp_path: Path) -> None:
         assert len(read_features(path, origin).features) == 3
         with pytest.raises(InputError, match=r"^.*a(\.parquet)?: features of another network, wei"):
             read_features(path, dataclasses.replace(origin, weights="v"))
-    with pytest.warns(DeprecationWarning, match="origin now"):
-        assert bank.source == origin.to_dict()
     write_bank(tmp_path / "b", rows(3)).to_parquet(tmp_path / "b.parquet")
     assert read_origin(tmp_path / "b") is None and read_origin(tmp_path / "b.parquet") is None
     assert len(read_features(tmp_path / "b.parquet", origin).features) == 3

@@ -296,5 +296,3 @@ def test_why_a_row_is_empty_is_known_by_its_tag_and_not_by_its_text():
     (table,) = tables_of(record)
     names = [cell.value for cell in table.columns[0].cells]
     assert names == ["odin: needs images", "svhn: absent", "knn: failed"]
-    of_0_1 = {key: value for key, value in document.items() if key != "skipped_as"}
-    assert Record.from_dict(of_0_1).skipped["svhn"] == reasons["svhn"]

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typica.calibration import Calibration, Levels, ScoreSample, guaranteed_rank
-from typica.calibration.format_1 import OldGroups, OldScores
 from typica.errors import CalibrationWarning, InputError
 from typica.keys import row_keys
 
@@ -295,10 +294,9 @@ def test_a_source_may_be_a_path():
 
 
 def test_a_refused_merge_changes_nothing():
-    whole = Calibration(by_class=True, scored_by="f").add([1.0, 2.0], ["a", "b"])
+    whole = Calibration(by_class=True, scored_by="f").add([1.0, 2.0], ["a", "b"], "x.npy")
     other = Calibration(by_class=True, scored_by="f").add([3.0, 4.0], ["a", "b"], "x.npy")
-    other.samples["b"].fixed = 0.0
-    with pytest.raises(InputError, match=r"calibrate again"):
+    with pytest.raises(InputError, match=r"x\.npy"):
         whole.merge(other)
     assert whole.n == 2
 
@@ -336,12 +334,3 @@ def test_a_limit_does_not_grow_once_scores_were_dropped():
     with pytest.raises(InputError, match=r"limit_to: limit=200 exceeds 100, at which scores were"):
         many.limit_to(200)
     assert many.limit == 100 and many.limit_to(50).samples["all"].kept == 50
-
-
-def test_percentiles_of_a_sketch_of_format_1_are_its_own():
-    counts = np.array([10, 90, 100])
-    sketch = OldGroups({}, {"all": OldScores(100, np.array([1.0, 2.0, 3.0]), counts)})
-    made = sketch.calibration(Levels.of(alpha=0.05), by_class=False)
-    percentages = made.percentiles([0.5, 1.0, 1.5, 2.0, 3.0])
-    np.testing.assert_array_equal(percentages, [0.0, 10.0, 10.0, 90.0, 100.0])
-    assert made.n == 100 and made.threshold == 1.0 and not made.has_scores

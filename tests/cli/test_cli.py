@@ -461,7 +461,7 @@ WRITING = [
     ("choose", "absent.npz", "--json"),
     ("evaluate", "absent.safetensors", "absent.npy", "--ood", "absent.npy", "--json"),
     ("compare", "absent.npy", "absent.npy", "--ood", "absent.npy", "--json"),
-    ("extract", "--model", "absent", "--images", "absent", "-o", "x.bank", "--json"),
+    ("extract", "--model", "absent", "absent", "-o", "x.bank", "--json"),
     ("info", "absent.safetensors", "--json"),
     ("detectors", "--json"),
     ("demo", "--json"),
@@ -494,7 +494,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(
 
 
 FOLDERS = [
-    ("extract", "--model", "absent", "--images", "absent", "-o"),
+    ("extract", "--model", "absent", "absent", "-o"),
     ("bench", "absent.toml", "-o"),
 ]
 
@@ -543,11 +543,11 @@ def test_folders_and_places_that_are_closed(folder, capsys, monkeypatch):
         target = arguments[-1].replace("absent.npy", "ctm.safetensors")
         assert f"{target}: cannot write there (Permission denied)" in error
         assert error.endswith("; choose another folder.\n")
-    error = run(capsys, "extract", "--model", "absent", "--images", "absent", "-o", "a/b", code=2)
+    error = run(capsys, "extract", "--model", "absent", "absent", "-o", "a/b", code=2)
     assert "--output a/b: cannot write there (Permission denied)" in error
     typica.write_bank("a.bank", np.ones((2, 3)))  # nothing need be written to one that is finished
     assert "cannot write" not in run(
-        capsys, "extract", "--model", "no:f", "--images", "no", "-o", "a.bank", code=2
+        capsys, "extract", "--model", "no:f", "no", "-o", "a.bank", code=2
     )
 
 

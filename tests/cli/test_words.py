@@ -42,38 +42,6 @@ def document(capsys, *arguments: str) -> tuple[dict, str]:
     return json.loads(captured.out), captured.err
 
 
-OLD = {  # the option, and the command with and without it; the data stand where {} is
-    "choose --bank": ("DATA", "choose {} --labels labels.npy --detectors ctm", "train.npy"),
-    "evaluate --id": ("TEST", "evaluate ctm.safetensors {} --ood ood.npy", "test.npy"),
-    "compare --id": (
-        "TEST",
-        "compare train.npy {} --labels labels.npy --ood ood.npy --detectors ctm",
-        "test.npy",
-    ),
-}
-
-
-@pytest.mark.parametrize("old", OLD)
-def test_data_are_an_argument_and_the_old_option_says_so(folder, capsys, old):
-    name, command, file = OLD[old]
-    option = old.split()[1]
-    now, said = document(capsys, *command.format(file).split())
-    assert option not in said
-    before, said = document(capsys, *command.format(f"{option} {file}").split())
-    assert f"{option} will be removed in 0.3; pass {name} as an argument" in said
-    for part in (now, before):  # seconds differ from run to run
-        for row in part.values():
-            if isinstance(row, dict):
-                row.pop("fit_seconds", None)
-                row.pop("score_microseconds", None)
-    assert before == now
-    both = command.format(f"{file} {option} {file}").split()
-    assert f"{name} and {option} are the same" in run(capsys, *both, code=2)
-    neither = command.format("").split()
-    assert f"{name} is missing" in run(capsys, *neither, code=2)
-    assert option not in run(capsys, command.split()[0], "--help").split()
-
-
 LEVELS = {
     "fit": "fit train.npy --labels labels.npy -o a.safetensors --calibrate held_out.npy",
     "calibrate": "calibrate ctm.safetensors held_out.npy -o a.safetensors",

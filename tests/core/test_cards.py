@@ -90,7 +90,6 @@ def test_what_is_printed_fits_a_line(data: Data):
 
 
 @pytest.mark.parametrize("name", typica.list_detectors())
-def test_nothing_is_deprecated_in_what_notebooks_list(name, data: Data):
+def test_every_detector_is_shown_in_a_pipeline(name, data: Data):
     detector = fitted(name, data)
-    assert "bank_" not in dir(detector)
     assert make_pipeline("passthrough", detector)._repr_html_()

@@ -24,7 +24,6 @@ FLOORS = [  # from the top
     "rectify",
     "decide testing",
     "mlflow",
-    "conformal monitor",  # the names of version 0.1
     "bank",
     "data",
     "nets",

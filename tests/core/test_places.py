@@ -67,7 +67,6 @@ WRONG: dict[object, dict[str, Call]] = {
     typica: {
         "Calibration": lambda w: typica.Calibration(limit=0),
         "Calibration.add": lambda w: typica.Calibration().add("x"),
-        "ConformalDetector": lambda w: typica.ConformalDetector(3),
         "Evaluation": lambda w: typica.Evaluation("ctm", 0.95, 3, {}),
         "Head": lambda w: typica.Head(3),
         "Moments.scatter_within": lambda w: typica.Moments().scatter_within(),
@@ -321,7 +320,7 @@ EXEMPT: dict[object, dict[str, str]] = {
         TELLS: "are_images column_named has_logits holds_images names_file thumbnail",
     },
     sets: {RECORD: "BenchmarkSet SetFile", TELLS: "list_sets size_text"},
-    decide: {FILE: "describe_file load_detector", RECORD: "Judgement Rate"},
+    decide: {FILE: "describe_file load_detector", RECORD: "Rate"},
     detectors: {
         RECORD: "KnownRows Matches",
         TELLS: "array_text bank_labels column_names feature_names input_head input_width is_bank "
@@ -333,7 +332,7 @@ EXEMPT: dict[object, dict[str, str]] = {
         RECORD: "Extraction Guarded Opened Reopened Runner Seen Trial",
         TELLS: "agreements_file code_of code_to_agree_to code_to_run is_function one_backend",
     },
-    zoo: {TELLS: "find list_architectures names"},
+    zoo: {TELLS: "find list_architectures"},
     rectify: {TELLS: "list_rectifiers"},
     scale: {
         FILE: "calibrate_part find_files judge_part learn_part read_batch read_part",
@@ -346,7 +345,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     sql: {RECORD: "Script"},
     store: {
         FILE: "load read",
-        TELLS: "readable restore_state state_to_store storable trial_row",
+        TELLS: "restore_state state_to_store storable trial_row",
     },
     typica: {RECORD: "Explanation Tags Verdict"},
 }

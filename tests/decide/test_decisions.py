@@ -9,7 +9,6 @@ import subprocess
 import sys
 import warnings
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -778,10 +777,7 @@ def test_what_a_copy_is_calibrated_on_leaves_the_detector_as_it_is(data: Data, i
     before = final_detector(estimator).offset_
     copied = typica.decide.copy_to_calibrate(estimator)
     typica.partial_calibrate(copied, data.ood)
-    with pytest.warns(DeprecationWarning):
-        old = typica.ConformalDetector(estimator)
-    old.partial_calibrate(data.ood)
-    assert final_detector(copied).offset_ == final_detector(old.detector).offset_ != before
+    assert final_detector(copied).offset_ != before
     assert final_detector(estimator).offset_ == before
 
 
@@ -864,68 +860,6 @@ def test_predicted_classes_may_be_whole_floats(data: Data):
     assert (as_floats < 1).any()
 
 
-def test_quantiles_alone_take_in_no_more_scores():
-    detector = typica.load(Path(__file__).parents[1] / "golden" / "quantiles-1.safetensors")
-    with pytest.raises(InputError, match="calibrate again"):
-        detector.partial_calibrate(np.ones((10, detector.n_features)))
-
-
-def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):
-    detector = CTM().fit(data.train, data.labels)
-    with pytest.deprecated_call() as warned:
-        old = typica.ConformalDetector(detector, alpha="0.1", max_scores=64)
-    named, limited = (str(each.message) for each in warned)
-    assert named.startswith(
-        "ConformalDetector is deprecated and will be removed in 0.3; call calib"
-    )
-    assert limited.startswith(
-        "max_scores is deprecated and will be removed in 0.3; it keeps a unif"
-    )
-    old.calibrate(data.held_out)
-    assert not hasattr(detector, "calibration_")  # which stays as it is
-    assert (old.alpha, old.by_class, old.groups, old.confidence) == ("0.1", False, None, None)
-    detector.calibrate(data.held_out, alpha="0.1").calibration_.limit_to(64)
-    assert old.n == len(data.held_out) and old.calibration.samples["all"].kept == 64
-    np.testing.assert_array_equal(old.p_values(data.test), detector.p_values(data.test))
-    np.testing.assert_array_equal(old.predict(data.test), detector.predict(data.test))
-    scores, p, typical = old.judge(data.test)
-    np.testing.assert_array_equal(typical, p > 0.1)
-    np.testing.assert_array_equal(scores, detector.score_samples(data.test))
-    assert old.discoveries(data.ood, 0.2, "storey").any() and old.summary()["detector"] == "ctm"
-    assert old.summary(0.2, 0.5)["confidence"] == 0.5
-    assert (old.p_values(data.test, True, 0) <= old.p_values(data.test)).all()
-    assert old.explain(data.test[:1], 0.2, bank=data.held_out)[0].examples
-    assert repr(typica.Monitor(old)).startswith("Monitor: 0 inputs")
-    old.partial_calibrate(data.held_out)
-    assert old.n == 2 * len(data.held_out)
-    typica.save(old, tmp_path / "d.safetensors")
-    assert type(typica.load(tmp_path / "d.safetensors")) is CTM
-    old.save(tmp_path / "d.safetensors")
-    assert type(typica.load(tmp_path / "d.safetensors")) is CTM
-
-
-@pytest.mark.filterwarnings("ignore:ConformalDetector is deprecated")
-def test_an_alpha_of_version_0_1_leaves_the_confidence_behind(data: Data):
-    detector = CTM().fit(data.train, data.labels)
-    old = typica.ConformalDetector(detector, alpha=0.3, confidence=0.9).calibrate(data.held_out)
-    plain = typica.ConformalDetector(detector, alpha=0.2).calibrate(data.held_out)
-    np.testing.assert_array_equal(old.predict(data.test, 0.2), plain.predict(data.test))
-    assert (old.predict(data.test, 0.2, 0.9) >= plain.predict(data.test)).all()
-    assert old.alpha == 0.3  # two of one detector are two
-    sure = detector.calibrate(data.held_out, alpha=0.3, confidence=0.99).predict(data.test)
-    np.testing.assert_array_equal(old.predict(data.test, confidence=0.99), sure)
-    assert old.summary(confidence=0.99)["confidence"] == 0.99
-
-
-@pytest.mark.filterwarnings("ignore:ConformalDetector is deprecated")
-def test_a_calibration_of_version_0_1_is_merged_into_a_detector_without_one(data: Data):
-    detector = CTM().fit(data.train, data.labels)
-    known = typica.ConformalDetector(detector).calibrate(data.held_out)
-    blank = typica.ConformalDetector(detector).merge(known)
-    np.testing.assert_array_equal(blank.p_values(data.test), known.p_values(data.test))
-    assert blank.calibration is not known.calibration
-
-
 def test_rows_of_no_calibrated_group_are_warned_of(data: Data):
     names = np.array([f"class {label}" for label in data.labels])
     detector = CTM().fit(data.train, data.labels)
@@ -934,31 +868,6 @@ def test_rows_of_no_calibrated_group_are_warned_of(data: Data):
     with pytest.warns(typica.CalibrationWarning, match=r"no row is in a calibrated group"):
         detector.judge(data.ood)  # whose classes are numbers
     assert set(held) <= set(names)
-
-
-@pytest.mark.filterwarnings("ignore:(ConformalDetector|max_scores) is deprecated")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"alpha": 7}, "ConformalDetector: alpha=7"),
-        ({"groups": {0: "a"}}, "ConformalDetector: groups without by_class"),
-        ({"max_scores": 0}, "ConformalDetector: max_scores=0"),
-    ],
-)
-def test_wrong_options_of_version_0_1_are_named(data: Data, options, message):
-    with pytest.raises(InputError, match=message):
-        typica.ConformalDetector(CTM().fit(data.train, data.labels), **options)
-
-
-@pytest.mark.parametrize(
-    ("module", "name"), [("conformal", "ConformalDetector"), ("monitor", "Monitor")]
-)
-def test_the_modules_of_version_0_1_still_work(module, name):
-    code = f"from typica.{module} import {name}; import typica; print({name} is typica.{name})"
-    command = [sys.executable, "-W", "always", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
-    assert f"DeprecationWarning: typica.{module} is now typica.decide" in done.stderr
 
 
 def test_a_pipeline_takes_a_bank_for_its_features(data: Data, tmp_path):

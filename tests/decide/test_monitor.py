@@ -271,12 +271,6 @@ def test_rates_are_over_the_window_and_by_class(data: Data):
     }
 
 
-def test_the_old_name_of_to_dict():
-    monitor = Monitor(np.arange(99.0))
-    with pytest.warns(DeprecationWarning, match=r"Monitor\.report is called to_dict now"):
-        assert monitor.report() == monitor.to_dict()
-
-
 def test_report_and_prometheus():
     monitor = Monitor(np.arange(99.0), window=4)
     monitor.update([-1.0, 50.0, 50.0, 50.0], predicted=['a"b\\c\nd', "x", "x", "x"])
@@ -310,9 +304,6 @@ def test_bad_input(data: Data):
         Monitor(detector)
     with pytest.raises(InputError, match=r"Monitor: no calibration scores; pass those of held-out"):
         Monitor([])
-    old = typica.load(GOLDEN / "quantiles-1.safetensors")
-    with pytest.raises(InputError, match=r"Monitor: only quantiles of the 5000 .*calibrate again"):
-        Monitor(old)
     for option, message in [
         ({"alpha": 0}, r"Monitor: alpha=0 is not a share"),
         ({"reject_alpha": 2}, r"Monitor: reject_alpha=2 is not a share"),

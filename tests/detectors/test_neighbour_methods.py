@@ -701,12 +701,6 @@ def test_real_cifar10_features_give_the_papers_numbers(real):
         assert known[i] == pytest.approx(-np.sort(np.linalg.norm(bank - u, axis=1))[49], abs=1e-6)
 
 
-def test_the_former_name_of_the_rows_warns(data: Data):
-    detector = KNN(k=3).fit(data.train)
-    with pytest.warns(DeprecationWarning, match="rows_"):
-        assert detector.bank_ is detector.rows_
-
-
 def test_lof_needs_two_rows() -> None:
     with pytest.raises(typica.InputError, match="n_samples=1 has no neighbours; pass at least 2"):
         typica.LOF(k=1).fit(np.ones((1, 4)))

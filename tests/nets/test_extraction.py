@@ -263,7 +263,6 @@ def bank_and_detector(capsys, photos: Path, *more: str) -> None:
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -339,7 +338,6 @@ def test_a_detector_of_logits_reads_logits_of_images(here: Path, photos: Path, c
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -378,10 +376,10 @@ def test_models_from_files(here: Path, photos: Path, capsys, ending: str):
         else:
             torch.onnx.export(model, (example,), file, dynamo=True, verbose=False)
     transform = '{"resize": 8, "crop": 8}'
-    options = ("--images", str(photos), "-o", "a.bank", "--transform", transform)
+    options = (str(photos), "-o", "a.bank", "--transform", transform)
     trust = () if ending == "onnx" else ("--trust",)
     named = ("--model", file, *trust)
-    run(capsys, "extract", *named, "--images", str(photos), "-o", "read-off.bank")
+    run(capsys, "extract", *named, str(photos), "-o", "read-off.bank")
     assert Bank.open("read-off.bank").origin.transform == Preprocessing(8, 8).to_dict()
     run(capsys, "extract", *named, *options)
     plain = extract(open_images(photos), open_model(MODEL), "plain", settings=PLAIN)
@@ -402,7 +400,6 @@ def test_bad_options_of_extract(here: Path, photos: Path, capsys):
             "extract",
             "--model",
             MODEL,
-            "--images",
             str(photos),
             "-o",
             "a.bank",
@@ -418,18 +415,18 @@ def test_bad_options_of_extract(here: Path, photos: Path, capsys):
         ("--split", "dev", "train, test, val"),
     ):
         error = failing(
-            "--model", "nowhere:f", "--images", "nowhere", option, value
+            "--model", "nowhere:f", "nowhere", option, value
         )  # before either is looked at
         assert error == f"error: {option} {value}: unknown; choose one of {choices}.\n"
     Path("other").mkdir()
     Path("other/file").touch()
     assert "holds something that is not a bank" in failing("-o", "other", "--fresh")
     assert "there is no module 'nowhere'" in run(
-        capsys, "extract", "--model", "nowhere:f", "--images", str(photos), "-o", "b.bank", code=2
+        capsys, "extract", "--model", "nowhere:f", str(photos), "-o", "b.bank", code=2
     )
     bank_and_detector(capsys, photos)
     first = tree(here / "a.bank")
-    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(photos),
+    run(capsys, "extract", "--model", MODEL, "--weights", "1", str(photos),
         "-o", "a.bank", "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
     assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
 
@@ -471,7 +468,6 @@ def test_a_bad_transform_is_told_as_the_option(here: Path, capsys, text: str, me
         "extract",
         "--model",
         "no:f",
-        "--images",
         "no",
         "-o",
         "a",
@@ -499,7 +495,7 @@ def test_the_transform_says_whether_images_are_turned(here: Path, photos: Path, 
     ):
         transform = f'{{"resize": 8, "crop": 8, "exif": {exif}}}'
         bank = f"{number}.bank"
-        run(capsys, "extract", "--model", MODEL, "--images", str(photos / "red"), "-o", bank,
+        run(capsys, "extract", "--model", MODEL, str(photos / "red"), "-o", bank,
             "--backend", "torch", "--batch", "8", "--threads", "1",
             "--transform", transform, *option)  # fmt: skip
         assert Bank.open(bank).identity["transform"]["exif"] is wanted
@@ -511,7 +507,6 @@ def test_choosing_with_images_corrupted_and_mixed(here: Path, photos: Path, caps
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -583,7 +578,7 @@ def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, ph
 
 def test_features_of_another_network_are_refused(here: Path, photos: Path, capsys):
     bank_and_detector(capsys, photos)
-    options = ("extract", "--model", MODEL, "--images", str(photos), "--backend", "torch")
+    options = ("extract", "--model", MODEL, str(photos), "--backend", "torch")
     run(capsys, *options, "--weights", "1", "-o", "other.bank")
     for arguments in (
         ("score", "ctm.safetensors", "other.bank"),
@@ -609,7 +604,6 @@ def test_names_are_shown_as_they_are(here: Path, photos: Path, capsys):
         "extract",
         "--model",
         MODEL,
-        "--images",
         "odd[",
         "-o",
         "a.bank",
@@ -648,7 +642,6 @@ def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, ph
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -670,7 +663,6 @@ def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, ph
         "--model",
         "net.pt",
         "--trust",
-        "--images",
         str(photos),
         "-o",
         "b.bank",
@@ -708,7 +700,6 @@ def test_what_was_found_in_the_network_is_said(here: Path, photos: Path, capsys)
             "extract",
             "--model",
             MODEL,
-            "--images",
             str(photos),
             "-o",
             f"{number}.bank",
@@ -731,7 +722,6 @@ def test_images_for_a_detector_of_logits_of_another_layer(here: Path, photos: Pa
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -758,7 +748,6 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, phot
         "extract",
         "--model",
         MODEL,
-        "--images",
         str(photos),
         "-o",
         "a.bank",
@@ -838,7 +827,6 @@ def test_a_link_to_nothing_is_a_image_that_cannot_be_read(here: Path, photos: Pa
         "extract",
         "--model",
         MODEL,
-        "--images",
         "some",
         "-o",
         "a.bank",

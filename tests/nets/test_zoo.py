@@ -60,11 +60,6 @@ def small_state() -> dict[str, torch.Tensor]:
     return dict(random_model("wideresnet-40-2").state_dict())
 
 
-def test_the_old_name_of_the_list():
-    with pytest.warns(DeprecationWarning, match=r"zoo\.names is called zoo\.list_architectures"):
-        assert zoo.names() == zoo.list_architectures()
-
-
 def test_every_architecture_has_its_published_size():
     assert zoo.list_architectures() == sorted(PUBLISHED)
     for name, (parameters, width, classes) in PUBLISHED.items():

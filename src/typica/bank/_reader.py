@@ -29,7 +29,7 @@ from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.cards import card
-from typica.errors import FormatError, InputError, argument, counted, warn_of_old_name
+from typica.errors import FormatError, InputError, argument, counted
 from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
@@ -133,14 +133,6 @@ class Bank:
         """The network that made the features, or None if none did."""
         with reading(self.path, "its notes on the network make no sense"):
             return origin_in(self.identity, self.settings)
-
-    @property
-    def source(self) -> dict[str, Any] | None:
-        """The same as a plain dict; `origin` has taken its place."""
-        warn_of_old_name("Bank.source", "origin")
-        if self.origin is None:
-            return None
-        return self.origin.to_dict()
 
     @property
     def accuracy(self) -> float | None:

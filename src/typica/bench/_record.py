@@ -176,10 +176,6 @@ class Stated:
         subsets, seed, full = (document.get(key) for key in ("subsets", "seed", "full"))
         return cls(tpr, convention, subsets, seed, full)
 
-    def agrees_with(self, other: Stated) -> bool:
-        """Tell whether another protocol is the same, as far as both state it."""
-        return _same_where_both(self.to_dict(), other.to_dict())
-
 
 @dataclass(frozen=True)
 class Record:
@@ -269,11 +265,12 @@ class Record:
     def is_of_the_run(self, other: Record) -> bool:
         """Tell whether suite, protocol and sizes of sets are those of another record.
 
-        What only one of the two says does not matter: version 0.1 said less about the protocol, and
-        an OOD set may have been added in between.
+        Sets that only one of the two has do not matter: one may have been added in between.
         """
-        same_rule = self.suite == other.suite and self.protocol.agrees_with(other.protocol)
-        return same_rule and _same_where_both(self.n, other.n)
+        same_rule = (self.suite, self.protocol) == (other.suite, other.protocol)
+        return same_rule and all(
+            other.n[name] == size for name, size in self.n.items() if name in other.n
+        )
 
     def beside(self, against: str | None) -> bool:
         """Tell whether there are numbers of the publication of this name to compare with."""
@@ -368,11 +365,6 @@ def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -
         share += f" of {len(measured)}"
     noun = "set" if len(measured) == 1 else "sets"
     return f"mean of {share} {kind} {noun} ({', '.join(names)})"
-
-
-def _same_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether parts of two benchmark records agree wherever both have a value."""
-    return all(other[name] == value for name, value in one.items() if name in other)
 
 
 def _sizes_of(document: Any) -> dict[str, int]:

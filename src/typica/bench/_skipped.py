@@ -26,15 +26,14 @@ class Skipped:
         return self.why if self.tag == "failed" else f"{self.tag}: {self.why}"
 
     @classmethod
-    def from_text(cls, text: str, tag: Any = None) -> Skipped:
-        """Read what `str` gave. tag: as a file keeps it beside; one of 0.1 has it in the text only.
+    def from_text(cls, text: str, tag: Any) -> Skipped:
+        """Read what `str` gave, with its tag.
 
-        >>> Skipped.from_text("absent: write it")
+        >>> Skipped.from_text("absent: write it", "absent")
         Skipped(tag='absent', why='write it')
         """
-        begins = text.partition(": ")[0] if tag is None else tag
         for known in _SAID:
-            if begins == known:
+            if tag == known:
                 return cls(known, text.removeprefix(f"{known}: "))
         return cls("failed", text)
 

@@ -118,7 +118,6 @@ class Calibration:
         scores, classes = self._checked(scores, classes)
         optional(count(0)).check("start", start)
         source = source_name(source)
-        self.check_complete()
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
         spans = joined_rows(source, seen, SeenRows.of(Span(first, first + len(scores))))
@@ -151,11 +150,6 @@ class Calibration:
         self.sources = sources
         self._thresholds = None
         return self
-
-    def check_complete(self) -> None:
-        """Raise if there are only quantiles, as in some files of format 1."""
-        for sample in self.samples.values():
-            sample.check_complete()
 
     @border
     def limit_to(self, limit: int) -> Self:
@@ -194,7 +188,7 @@ class Calibration:
     @property
     def k(self) -> int:
         """The rank of the threshold among the calibration scores."""
-        return self._rank(self._only(), self.levels)
+        return guaranteed_rank(self._only().kept, self.levels.alpha, self.levels.confidence)
 
     @property
     def threshold(self) -> float:
@@ -204,14 +198,8 @@ class Calibration:
         return self.thresholds()[EVERYTHING]
 
     @property
-    def has_scores(self) -> bool:
-        """Whether the scores are there, and not only their quantiles (file format 1)."""
-        return all(sample.fixed is None for sample in self.samples.values())
-
-    @property
     def scores(self) -> NDArray[np.float64]:
         """All the scores that are kept, group after group, each ascending."""
-        self.check_complete()
         return np.concatenate([np.empty(0), *(each.ordered for each in self.samples.values())])
 
     @property
@@ -224,7 +212,6 @@ class Calibration:
         """
         if self.n <= self.limit:
             return self.scores
-        self.check_complete()
         whole = ScoreSample(self.limit)
         for sample in self.samples.values():
             whole.add(sample.ordered, sample.keys)
@@ -239,7 +226,7 @@ class Calibration:
             groups[group] = {
                 "n": sample.n,
                 "kept": sample.kept,
-                "k": self._rank(sample, levels),
+                "k": guaranteed_rank(sample.kept, levels.alpha, levels.confidence),
                 "threshold": json_number(thresholds[group]),
             }
         return {"n": self.n, "by_class": self.by_class, **levels.to_dict(), "groups": groups}
@@ -374,19 +361,11 @@ class Calibration:
             values[rows] = kernel(sample, scores[rows])
         return values
 
-    def _rank(self, sample: ScoreSample, levels: Levels) -> int:
-        size = sample.kept if sample.fixed is None else sample.n
-        return guaranteed_rank(size, levels.alpha, levels.confidence)
-
     def _thresholds_at(self, levels: Levels) -> dict[str, float]:
         found = {}
         helpless = []
         for group, sample in self.samples.items():
-            if sample.fixed is not None and levels == self.levels:
-                found[group] = sample.fixed
-                continue
-            sample.check_complete()
-            k = self._rank(sample, levels)
+            k = guaranteed_rank(sample.kept, levels.alpha, levels.confidence)
             found[group] = sample.threshold(k)
             if k == 0:
                 helpless.append(group)

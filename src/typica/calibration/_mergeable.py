@@ -24,8 +24,6 @@ def check_mergeable(one: Calibration, other: Calibration) -> None:
         raise InputError("by_class or groups differ; calibrate both with the same.")
     if one.limit != other.limit:
         raise InputError(f"limits of {one.limit} and {other.limit} scores; use one limit.")
-    one.check_complete()
-    other.check_complete()
     if not one.scored_by or one.scored_by != other.scored_by:
         raise InputError(
             "the two detectors are not known to be equal; calibrate copies of one fitted "

@@ -17,7 +17,6 @@ from typica.arrays import AnyArray
 from typica.calibration._p_values import p_values_among
 from typica.calibration._scores import check_scores, in_dtype
 from typica.calibration._threshold import threshold_at
-from typica.errors import InputError
 from typica.keys import Keys
 from typica.store import State, storable
 
@@ -28,8 +27,7 @@ LIMIT = 2**20  # scores that are kept of a group
 class ScoreSample:
     """The scores of one group, at most `limit` of them.
 
-    n: how many were seen. fixed: the threshold of a file of format 1 that kept only quantiles; such
-    a sample has percentiles, but no p-values and no other threshold. None for all others.
+    n: how many were seen.
 
     >>> from typica.keys import row_keys
     >>> sample = ScoreSample().add([3.0, 1.0, 2.0], row_keys("demo", 0, 3))
@@ -40,7 +38,6 @@ class ScoreSample:
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
         self.n = 0
-        self.fixed: float | None = None
         self._scores: NDArray[np.float64] = np.empty(0)
         self._keys: Keys = np.empty(0, dtype=np.uint64)
         self._waiting: list[tuple[NDArray[np.float64], Keys]] = []
@@ -58,8 +55,6 @@ class ScoreSample:
 
     def merge(self, other: ScoreSample) -> Self:
         """Take in all the scores of `other`, which stays as it is."""
-        self.check_complete()
-        other.check_complete()
         self._waiting.append((other.ordered, other.keys))
         self.n += other.n
         self._settle()
@@ -102,16 +97,7 @@ class ScoreSample:
         self, scores: AnyArray, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return (1 + #{<=}) / (k + 1) with k kept scores; see `p_values` for `rng`."""
-        self.check_complete()
         return p_values_among(self._ordered_like(scores), scores, rng)
-
-    def check_complete(self) -> None:
-        """Raise if there are quantiles in place of scores."""
-        if self.fixed is not None:
-            raise InputError(
-                f"only quantiles of the {self.n} calibration scores were kept (file format 1), "
-                "which are only enough for the threshold; calibrate again."
-            )
 
     def _ordered_like(self, scores: AnyArray) -> AnyArray:
         """Return the kept scores in ascending order, in the precision of these."""
@@ -139,7 +125,7 @@ class ScoreSample:
         """Return what is to be stored."""
         self._settle()
         arrays = {"scores": self._scores, "keys": self._keys}
-        return {"limit": self.limit, "n": self.n, "fixed": self.fixed, **arrays}
+        return {"limit": self.limit, "n": self.n, **arrays}
 
     @classmethod
     def from_state(cls, state: State) -> ScoreSample:
@@ -148,6 +134,6 @@ class ScoreSample:
             if not isinstance(state[name], int):
                 raise TypeError(f"{name} of a sample is a {type(state[name]).__name__}")
         made = cls(state["limit"])
-        made.n, made.fixed = state["n"], state["fixed"]
+        made.n = state["n"]
         made._scores, made._keys = state["scores"], state["keys"]
         return made

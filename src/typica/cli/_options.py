@@ -30,10 +30,7 @@ Tpr = Annotated[
     typer.Option(help="Share of in-distribution inputs to keep, 1 - alpha, in place of alpha."),
 ]
 Ood = Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")]
-TestFeatures = Annotated[
-    Path | None,
-    typer.Argument(metavar="TEST", help="In-distribution test features.", show_default=False),
-]
+TestFeatures = Annotated[Path, typer.Argument(help="In-distribution test features.")]
 FeatureColumn = Annotated[
     str | None,
     typer.Option(

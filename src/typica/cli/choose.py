@@ -11,7 +11,6 @@ from rich.text import Text
 
 from typica.bench import CANNOT_SEE, Choice, choose_files
 from typica.cli._app import new_app
-from typica.cli._old_options import OldBank, argument_of
 from typica.cli._option_values import read_transform
 from typica.cli._options import (
     Classes,
@@ -34,15 +33,12 @@ app = new_app()
 @app.command(epilog="Example: typica choose train.bank --images train/")
 def choose(
     data: Annotated[
-        Path | None,
+        Path,
         typer.Argument(
-            metavar="DATA",
             help="A bank, features with labels (--labels if the file holds none), or images in one "
             "folder per class, with --model.",
-            show_default=False,
         ),
-    ] = None,
-    bank: OldBank = None,
+    ],
     labels: Annotated[
         Path | None, typer.Option(help="Labels, if the data hold none: a file, or a column.")
     ] = None,
@@ -73,7 +69,7 @@ def choose(
 ) -> None:
     """Choose a detector with no OOD data: known inputs play the unknown."""
     choice = choose_files(
-        argument_of(data, bank, "--bank", "DATA"),
+        data,
         labels=labels,
         held_out=held_out,
         head=head,

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from typica.bench import Comparison, compare_files, comparison_table, pareto, to_terminal
 from typica.cli._app import new_app
-from typica.cli._old_options import OldTestFeatures, argument_of
 from typica.cli._option_values import named_files
 from typica.cli._options import (
     Alpha,
@@ -36,9 +35,8 @@ app = new_app()
 )
 def compare(
     features: Annotated[Path, typer.Argument(help="Training features.")],
+    test: TestFeatures,
     ood: Ood,
-    test: TestFeatures = None,
-    in_distribution: OldTestFeatures = None,
     labels: Labels = None,
     head: Annotated[
         Path | None, typer.Option(help="The last layer: weight, bias, classes.")
@@ -49,10 +47,9 @@ def compare(
     json_file: Json = None,
 ) -> None:
     """Fit every detector on the same features and show which tells ID from OOD best."""
-    known = argument_of(test, in_distribution, "--id", "TEST")
     compared = compare_files(
         features,
-        known,
+        test,
         named_files(ood),
         labels=labels,
         head=head,
@@ -60,7 +57,7 @@ def compare(
         alpha=alpha,
         tpr=tpr,
     )
-    made = comparison_table(compared, f"{METRICS['auroc'].label()} on {known.name}, best in bold")
+    made = comparison_table(compared, f"{METRICS['auroc'].label()} on {test.name}, best in bold")
     parts = [to_terminal(made, keep=("mean", METRICS["fpr"].heading))]
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     if done:

@@ -10,7 +10,6 @@ from rich.console import RenderableType
 
 from typica.bench import evaluate_files
 from typica.cli._app import new_app
-from typica.cli._old_options import OldTestFeatures, argument_of
 from typica.cli._option_checks import one_of
 from typica.cli._option_values import named_files
 from typica.cli._options import (
@@ -43,9 +42,8 @@ app = new_app()
 )
 def evaluate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
+    test: TestFeatures,
     ood: Ood,
-    test: TestFeatures = None,
-    in_distribution: OldTestFeatures = None,
     alpha: Alpha = None,
     tpr: Tpr = None,
     convention: Annotated[
@@ -66,10 +64,9 @@ def evaluate(
     json_file: Json = None,
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
-    known = argument_of(test, in_distribution, "--id", "TEST")
     evaluation = evaluate_files(
         load_detector(detector),
-        known,
+        test,
         named_files(ood),
         alpha=alpha,
         tpr=tpr,
@@ -77,7 +74,7 @@ def evaluate(
         bootstrap=bootstrap,
         **network(model, weights, transform, trust, backend, on_error),
     )
-    title = f"{evaluation.detector} on {known.name}, {evaluation.n_id} ID inputs"
+    title = f"{evaluation.detector} on {test.name}, {evaluation.n_id} ID inputs"
     parts = [_table(evaluation, title), footnote(next(iter(evaluation.ood.values())))]
     if bootstrap:
         parts.insert(1, _intervals(evaluation))

@@ -12,7 +12,6 @@ import typer
 
 from typica.bank import Bank, describe_bank
 from typica.cli._app import new_app
-from typica.cli._old_options import OldImages, argument_of
 from typica.cli._option_checks import one_of, out_folder
 from typica.cli._option_values import read_transform
 from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
@@ -32,6 +31,10 @@ app = new_app()
     "-o train.bank"
 )
 def extract(
+    images: Annotated[
+        list[Path],
+        typer.Argument(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files, any number."),
+    ],
     model: Annotated[
         str,
         typer.Option(help="A name of the zoo, an .onnx file, or package.module:function."),
@@ -39,15 +42,6 @@ def extract(
     output: Annotated[
         Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")
     ],
-    images: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="IMAGES...",
-            help="Folder, archive, .npz, .parquet, CIFAR or SVHN files, any number.",
-            show_default=False,
-        ),
-    ] = None,
-    old_images: OldImages = None,
     weights: Annotated[
         str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
     ] = None,
@@ -101,8 +95,7 @@ def extract(
 
     given = read_transform(transform)
     names = None if classes is None else read_classes(classes)
-    sources = argument_of(images or None, old_images or None, "--images", "IMAGES")
-    found = open_images(sources if len(sources) > 1 else sources[0], split=split)
+    found = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(
         model,

@@ -13,14 +13,11 @@ from typica.decide._fit import fit
 from typica.decide._identity import fingerprint
 from typica.decide._judge import discoveries, explain, judge, p_values
 from typica.decide._monitor import Monitor, Rate
-from typica.decide._old_names import ConformalDetector, Judgement
 from typica.decide._open_set import OpenSetClassifier
 from typica.decide._score_lines import read_scores
 from typica.detectors import load_detector, origin_of
 
 __all__ = [
-    "ConformalDetector",
-    "Judgement",
     "Monitor",
     "OpenSetClassifier",
     "Rate",

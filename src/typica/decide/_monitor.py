@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import AnyArray
 from typica.as_json import json_number
-from typica.calibration import EVERYTHING, Calibration, Levels, check_scores, predicted_classes
-from typica.calibration.format_1 import OldGroups
+from typica.calibration import Calibration, Levels, check_scores, predicted_classes
 from typica.checks import Parameter, check_share, check_values, count, share
 from typica.decide._calibrate import calibrate, copy_to_calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
-from typica.errors import InputError, a_kind, border, warn_of_old_name
+from typica.errors import InputError, a_kind, border
 from typica.labels import class_text
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -221,11 +220,6 @@ class Monitor:
             "rejected_by_class": {name: rate._asdict() for name, rate in self.rates.items()},
         }
 
-    def report(self) -> dict[str, Any]:
-        """Return the same; `to_dict` has taken its place."""
-        warn_of_old_name("Monitor.report", "to_dict")
-        return self.to_dict()
-
     def prometheus(self, prefix: str = "typica_monitor") -> str:
         """Return the state in the text format that Prometheus scrapes."""
         gauges: list[tuple[str, str, str, dict[str, float]]] = [
@@ -332,7 +326,6 @@ class Monitor:
 
 def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
     """Return the estimator, if there is one, and the scores to begin with."""
-    source = getattr(source, "stored_as", source)  # of an old name, the detector
     if not hasattr(source, "score_samples"):
         if held_out is not None:
             raise InputError("held_out is for a detector to score; leave it out beside scores.")
@@ -352,9 +345,6 @@ def _of_scores(source: Any) -> Calibration:
     """Return the scores that a monitor starts from as a calibration."""
     if isinstance(source, Calibration):
         return copy.deepcopy(source)  # more calibration rows leave the monitor as it is
-    if isinstance(source, OldGroups):
-        by_class = list(source.sets) != [EVERYTHING]
-        return source.calibration(Levels.of(), by_class)
     if not np.ndim(source):
         raise InputError(
             f"{a_kind(source)} is nothing to begin with; pass a calibrated detector, a "
@@ -366,7 +356,6 @@ def _of_scores(source: Any) -> Calibration:
 def _checked(calibration: Calibration) -> Calibration:
     if calibration.n == 0:
         raise InputError("no calibration scores; pass those of held-out in-distribution inputs.")
-    calibration.scores  # noqa: B018 (says so where only quantiles are there)
     return calibration
 
 

@@ -21,7 +21,6 @@ from typica.calibration import (
     predicted_classes,
     warn_of_pool,
 )
-from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border, counted
@@ -393,8 +392,8 @@ class Calibrated(Provisional):
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Rebuild a detector from what was stored, in this format or an earlier one."""
-        made = super().from_state({**state, "fitted": fitted_as_today(state["fitted"])})
+        """Rebuild a detector from what was stored."""
+        made = super().from_state(state)
         made._decided_with = made._parameters()
         return made
 

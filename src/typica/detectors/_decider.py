@@ -237,9 +237,7 @@ def _by_rows(
     fdr: Level | None,
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that a calibration gives, each row decided by itself."""
-    p = None
-    if calibration.has_scores:
-        p = calibration.p_values(scores, classes)
+    p = calibration.p_values(scores, classes)
     if fdr is not None:
         return {"typical": ~calibration.discoveries(scores, classes, fdr), "p_value": p}
     offsets = calibration.offsets(scores, classes, levels)

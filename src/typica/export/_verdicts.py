@@ -59,8 +59,6 @@ class Reference:
         limits = calibration.thresholds()
         with np.errstate(over="ignore"):
             found = np.array([limits.get(group, -np.inf) for group in groups]).astype(np.float32)
-        if not calibration.has_scores:
-            return cls(found)  # quantiles alone, of a file of format 1
         if most is not None:
             calibration = copy.deepcopy(calibration).limit_to(most)
         return cls(found, *_segments(calibration, groups))

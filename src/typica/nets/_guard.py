@@ -194,7 +194,7 @@ class Guard(nn.Module):
 def _known_scores(final: Detector) -> Any:
     """Return the calibration scores that a guard keeps, in ascending order; None without any."""
     calibration = final.current_calibration()
-    if calibration is None or calibration.by_class or not calibration.has_scores:
+    if calibration is None or calibration.by_class:
         return None
     return torch.tensor(calibration.scores)
 

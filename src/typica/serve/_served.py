@@ -63,8 +63,8 @@ class Served:
 
     @cached_property
     def known_scores(self) -> NDArray[np.float64] | None:
-        """The calibration scores, None if there are none, or only their quantiles."""
-        if self.calibration is None or not self.calibration.has_scores:
+        """The calibration scores, None if there are none."""
+        if self.calibration is None:
             return None
         return np.asarray(self.calibration.sample_of_all)
 

@@ -1,6 +1,6 @@
 from ._file import FORMAT, fingerprint, from_bytes, load, read, save, to_bytes
 from ._fitted_state import State, restore_state, state_to_store
-from ._registered import readable, storable
+from ._registered import storable
 from ._try_parts import trial_row
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "from_bytes",
     "load",
     "read",
-    "readable",
     "restore_state",
     "save",
     "state_to_store",

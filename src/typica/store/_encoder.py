@@ -49,7 +49,6 @@ class Encoder:
         return {"$array": name}
 
     def _object(self, value: Any, path: str) -> dict[str, Any]:
-        value = getattr(value, "stored_as", value)  # what an old name stands for
         kind = kind_stored(value)
         if kind is not None:
             return {f"${kind}": self.node(value.state(), path)}

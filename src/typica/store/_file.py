@@ -85,10 +85,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             raise wrong_kind(path, "a detector", again)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     document = _parse_document(text)
-    if document.get("format", 0) > FORMAT:
+    if document.get("format", FORMAT) != FORMAT:
         raise FormatError(
-            f"{path}: written by a newer Typica (format {document['format']}, this one reads up to "
-            f"{FORMAT}); upgrade typica."
+            f"{path}: it has format {document['format']}, and this Typica reads format "
+            f"{FORMAT}; save it again, or install the Typica that wrote it."
         )
     digest = document.get("sha256", "")
     if digest != _digest(_document_with_digest(text, _ZEROS), tensors):

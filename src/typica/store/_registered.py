@@ -13,18 +13,12 @@ from typica.errors import FormatError
 from typica.store._fitted_state import State
 
 C = TypeVar("C", bound=type)
-Reader = TypeVar("Reader", bound=Callable[[State], Any])
 
 _KINDS: dict[str, type] = {}
-# Of kinds that are read, but no longer written.
-_READERS: dict[str, Callable[[State], Any]] = {}
 # Where a kind that is not registered yet may live, in a module of its name.
 _FLOORS = ("detectors", "rectify")
 _MODULES = {  # kinds whose module has another name or floor
     "calibrated_scores": "calibration._calibration",
-    "calibration": "calibration.format_1",
-    "conformal_detector": "decide._format_1",
-    "grouped_scores": "calibration.format_1",
     "head": "head",
     "kept_rows": "detectors._kept_rows",
     "moments": "moments",
@@ -32,7 +26,6 @@ _MODULES = {  # kinds whose module has another name or floor
     "origin": "origin",
     "perceptron": "nets.extractors.dense",
     "score_sample": "calibration._sample",
-    "score_set": "calibration.format_1",
 }
 
 
@@ -43,16 +36,6 @@ def storable(kind: str) -> Callable[[C], C]:
         _KINDS[kind] = cls
         cls.kind = kind  # type: ignore[attr-defined]
         return cls
-
-    return register
-
-
-def readable(kind: str) -> Callable[[Reader], Reader]:
-    """Register a function that reads the state of a kind that is no longer written."""
-
-    def register(reader: Reader) -> Reader:
-        _READERS[kind] = reader
-        return reader
 
     return register
 
@@ -69,10 +52,8 @@ def reader_of(kind: str) -> Callable[[State], Any]:
     """Return what rebuilds a kind, loading the module that registers it."""
     if kind not in _KINDS and kind in _MODULES:
         importlib.import_module(f"typica.{_MODULES[kind]}")
-    if not {kind} & {*_KINDS, *_READERS} and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
+    if kind not in _KINDS and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
         _import_reader(kind)
-    if kind in _READERS:
-        return _READERS[kind]
     if kind not in _KINDS:
         raise FormatError(f"unknown kind {kind!r}")
     rebuild: Callable[[State], Any] = _KINDS[kind].from_state  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typica.arrays import Labels, Rows, as_floating, check_rows, row_blocks
 from typica.checks import optional, share_or_count
 from typica.detectors.base import Detector
-from typica.errors import InputError, warn_of_old_name
+from typica.errors import InputError
 from typica.threads import blas_threads, in_threads
 
 _BYTES_MADE = 256  # of each number of a block in threads, generously
@@ -121,14 +121,3 @@ class RowsDetector(Detector):
         if len(self.batches_) == 1:
             return self.batches_[0]
         return np.concatenate(self.batches_)
-
-    @property
-    def bank_(self) -> Rows:
-        """The former name of `rows_`."""
-        warn_of_old_name("bank_", "rows_")
-        return self.rows_
-
-    def __dir__(self) -> list[str]:
-        """List no old name: to look at it, as scikit-learn's `dir` does, would be a warning."""
-        names = [name for name in object.__dir__(self) if name != "bank_"]
-        return [name for name in names if hasattr(self, name)]

@@ -9,6 +9,5 @@ One architecture per file; a table ties its name to its preprocessing and to the
 from typica.data import Preprocessing
 from typica.nets.zoo._load import load
 from typica.nets.zoo._table import find, has_weights, list_architectures, transform
-from typica.nets.zoo._table import names as names  # the old name of list_architectures
 
 __all__ = ["Preprocessing", "find", "has_weights", "list_architectures", "load", "transform"]

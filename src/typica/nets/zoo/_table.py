@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from typica.data import Preprocessing
-from typica.errors import InputError, at, warn_of_old_name
+from typica.errors import InputError, at
 
 _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
@@ -58,12 +58,6 @@ def list_architectures() -> list[str]:
     'densenet-bc-100'
     """
     return sorted(ENTRIES)
-
-
-def names() -> list[str]:
-    """Return the same; `list_architectures` has taken its place."""
-    warn_of_old_name("zoo.names", "zoo.list_architectures")
-    return list_architectures()
 
 
 def transform(name: str) -> Preprocessing:
