@@ -20,7 +20,9 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_blas_turn = threading.RLock()
+_blas_lock = threading.Lock()
+_blas_limits: list[int] = []  # one for each block that is open, in any thread
+_blas_before: list[Any] = []  # what restores BLAS when the last of these blocks ends
 
 
 @cache
@@ -34,7 +36,7 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in blas().info()), default=1)
 
 
-def one_blas_thread_fewer() -> Any:
+def one_blas_thread_fewer() -> contextlib.AbstractContextManager[None]:
     """Let BLAS have one thread fewer in the block, because its threads busy-wait.
 
     This leaves a core to a thread that reads ahead.
@@ -43,21 +45,41 @@ def one_blas_thread_fewer() -> Any:
     ...     blas_threads() >= 1
     True
     """
-    return blas().limit(limits=max(1, blas_threads() - 1))
+    return _blas_limited(lambda threads: max(1, threads - 1))
 
 
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> contextlib.AbstractContextManager[None]:
     """Let BLAS work only in the caller's thread in the block.
-
-    This is set for the whole process, so such blocks take turns.
 
     >>> with one_blas_thread():
     ...     blas_threads()
     1
     """
-    with _blas_turn, blas().limit(limits=1):
+    return _blas_limited(lambda threads: 1)
+
+
+@contextlib.contextmanager
+def _blas_limited(limit: Callable[[int], int]) -> Iterator[None]:
+    """Limit BLAS in the block; limit: how many threads it may have of those that it had.
+
+    The number is one for the whole process, and blocks of several threads may overlap: the smallest
+    limit holds, and the last block that ends restores what was there before the first.
+    """
+    with _blas_lock:
+        if not _blas_limits:
+            _blas_before[:] = [blas_threads(), blas().limit(limits=None).__enter__()]
+        own = limit(_blas_before[0])
+        _blas_limits.append(own)
+        blas().limit(limits=min(_blas_limits))
+    try:
         yield
+    finally:
+        with _blas_lock:
+            _blas_limits.remove(own)
+            if _blas_limits:
+                blas().limit(limits=min(_blas_limits))
+            else:
+                _blas_before[1].__exit__(None, None, None)
 
 
 class Task(Generic[Result]):

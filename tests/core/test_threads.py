@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typica.threads import Threads, blas_threads, in_threads, one_blas_thread
+from typica.threads import (
+    Threads,
+    blas,
+    blas_threads,
+    in_threads,
+    one_blas_thread,
+    one_blas_thread_fewer,
+)
 
 # Counts the steps of the interpreter that the caller takes in our code and in the standard
 # library's, and presses Ctrl-C, as it were, at each of them in turn.
@@ -120,5 +127,39 @@ def test_as_many_threads_as_blas_may_have():
 def test_one_thread_of_blas_and_afterwards_as_many_as_before():
     before = blas_threads()
     with one_blas_thread(), one_blas_thread():
+        assert blas_threads() == 1
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("first", [one_blas_thread, one_blas_thread_fewer])
+@pytest.mark.parametrize("second", [one_blas_thread, one_blas_thread_fewer])
+def test_blocks_that_overlap_leave_blas_as_it_was(first, second):
+    with blas().limit(limits=4):
+        before = blas_threads()
+        one, other = first(), second()
+        one.__enter__()
+        other.__enter__()
+        assert blas_threads() <= max(1, before - 1)
+        one.__exit__(None, None, None)
+        assert blas_threads() <= max(1, before - 1)
+        other.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+def test_a_block_of_one_thread_has_one_whatever_other_threads_do():
+    within, over = threading.Event(), threading.Event()
+
+    def read_ahead():
+        with one_blas_thread_fewer():
+            within.set()
+            over.wait(10)
+
+    before = blas_threads()
+    reader = threading.Thread(target=read_ahead)
+    reader.start()
+    assert within.wait(10)
+    with one_blas_thread():
+        over.set()
+        reader.join()
         assert blas_threads() == 1
     assert blas_threads() == before

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from typica import CTM, Head
-from typica.detectors._training_threshold import lowest_scores
+from typica.calibration import Calibration
+from typica.detectors._training_threshold import Provisional, lowest_scores
 
 
 @settings(max_examples=200)
@@ -66,3 +70,76 @@ def test_zero_rows_and_classes_without_a_correct_row_are_scored_like_all_others(
         detector.fit(Z, labels)
         scores = np.sort(detector.score_samples(Z[chosen]))
         assert detector.offset_ == pytest.approx(scores[102 - 1], abs=1e-11)
+
+
+def both_at_once(work, *others):
+    """Run functions in threads of their own, and return what they return."""
+    results = {}
+    threads = [
+        threading.Thread(target=lambda i=i, one=one: results.update({i: one()}))
+        for i, one in enumerate([work, *others])
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results.get(i) for i in range(len(threads))]
+
+
+def test_two_threads_that_judge_first_both_have_the_threshold(monkeypatch):
+    """One thread is held where the other used to take the training rows away from it."""
+    # Python 3.12 took away the lock of `cached_property`.
+    prop = vars(Provisional)["training_offset_"]
+    if hasattr(prop, "lock"):
+        monkeypatch.setattr(prop, "lock", contextlib.nullcontext())
+    rng = np.random.default_rng(2)
+    Z = rng.standard_normal((2100, 5))
+    detector = CTM().fit(Z, np.arange(2100) % 3)
+    prepare = detector._prepare
+    inside, over = threading.Event(), threading.Event()
+    calls = []
+
+    def held_at_second_call():
+        if threading.current_thread().name == "held":
+            calls.append(1)
+            if len(calls) == 2:
+                inside.set()
+                over.wait(0.5)  # the other must wait for this one, so it may not be over
+        prepare()
+
+    monkeypatch.setattr(detector, "_prepare", held_at_second_call)
+
+    def held():
+        threading.current_thread().name = "held"
+        return detector.judge(Z[:3])
+
+    def other():
+        assert inside.wait(10)
+        verdicts = detector.judge(Z[:3])
+        over.set()
+        return verdicts
+
+    first, second = both_at_once(held, other)
+    assert first.typical.tolist() == second.typical.tolist()
+    assert first.threshold.tolist() == second.threshold.tolist() == [detector.offset_] * 3
+
+
+def test_two_threads_that_read_a_calibration_first_both_have_all_scores(monkeypatch):
+    calibration = Calibration().add(np.arange(100.0))
+    concatenate = np.concatenate
+    sorting, over = threading.Event(), threading.Event()
+
+    def held_in_the_middle(parts, **options):
+        sorting.set()
+        over.wait(0.5)
+        return concatenate(parts, **options)
+
+    def other():
+        assert sorting.wait(10)
+        p = calibration.p_values(np.array([50.0]))
+        over.set()
+        return p
+
+    monkeypatch.setattr(np, "concatenate", held_in_the_middle)
+    first, second = both_at_once(lambda: calibration.p_values(np.array([50.0])), other)
+    assert first.tolist() == second.tolist() == [52 / 101]

@@ -8,6 +8,7 @@ Samples of named sources merge exactly: the smallest keys of both are the smalle
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -21,6 +22,8 @@ from typica.keys import Keys
 from typica.store import State, storable
 
 LIMIT = 2**20  # scores that are kept of a group
+
+_lock = threading.Lock()  # what waits is sorted in once, by whoever reads first
 
 
 @storable("score_sample")
@@ -101,17 +104,19 @@ class ScoreSample:
 
     def _ordered_like(self, scores: AnyArray) -> AnyArray:
         """Return the kept scores in ascending order, in the precision of these."""
-        ordered = self.ordered
-        if self._rounded is None or self._rounded.dtype != scores.dtype:
-            self._rounded = in_dtype(ordered, scores.dtype)
-        return self._rounded
+        ordered, rounded = self.ordered, self._rounded
+        if rounded is None or rounded.dtype != scores.dtype:
+            rounded = self._rounded = in_dtype(ordered, scores.dtype)
+        return rounded
 
     def _settle(self) -> None:
         """Sort in what waits, and keep the smallest keys."""
-        if not self._waiting:
-            return
+        with _lock:
+            if self._waiting:
+                self._sort_in()
+
+    def _sort_in(self) -> None:
         parts = [(self._scores, self._keys), *self._waiting]
-        self._waiting = []
         self._rounded = None
         scores = np.concatenate([part for part, _ in parts])
         keys = np.concatenate([part for _, part in parts])
@@ -120,6 +125,7 @@ class ScoreSample:
             scores, keys = scores[smallest], keys[smallest]
         order = np.lexsort((keys, scores))  # one order, whatever the batches
         self._scores, self._keys = scores[order], keys[order]
+        self._waiting = []
 
     def state(self) -> State:
         """Return what is to be stored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -25,6 +26,8 @@ from typica.threads import one_blas_thread
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
 TRAINING_ALPHA = Levels.of(tpr=TRAINING_TPR).alpha
+
+_lock = threading.RLock()  # one provisional threshold at a time: `cached_property` takes no lock
 
 
 class TrainingSample(NamedTuple):
@@ -51,14 +54,17 @@ class Provisional(Scorer):
     @cached_property
     def training_offset_(self) -> float:
         """The provisional threshold of `fit`, which is not a calibration."""
-        if hasattr(self, "_training_sample"):
-            self._prepare()  # which drops the sample where parameters have changed
-        sample = getattr(self, "_training_sample", None)
-        if sample is None:
-            raise AttributeError("there is no provisional threshold")
-        self.training_offset_ = self._provisional_threshold(sample)
-        self.__dict__.pop("_training_sample", None)
-        return self.training_offset_
+        with _lock:
+            if "training_offset_" in vars(self):  # another thread was faster
+                return self.training_offset_
+            if hasattr(self, "_training_sample"):
+                self._prepare()  # which drops the sample where parameters have changed
+            sample = getattr(self, "_training_sample", None)
+            if sample is None:
+                raise AttributeError("there is no provisional threshold")
+            self.training_offset_ = self._provisional_threshold(sample)
+            self.__dict__.pop("_training_sample", None)
+            return self.training_offset_
 
     def state(self) -> State:
         """Return parameters and fitted attributes, to be stored."""
