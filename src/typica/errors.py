@@ -64,9 +64,13 @@ class LogitsWarning(InputWarning):
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("typica"):
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "typica"
 
 
 def argument(name: str, value: object = None) -> str:

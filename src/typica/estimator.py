@@ -206,7 +206,8 @@ class Estimator(BaseEstimator):
             self._moved = {}
         kept = self._moved.get(name)
         if kept is None or kept[0] != place:
-            kept = self._moved[name] = (place, _moved(getattr(self, name), Z))
+            with _for_gradients_too(Z):
+                kept = self._moved[name] = (place, _moved(getattr(self, name), Z))
         return kept[1]
 
     # How it is done
@@ -364,7 +365,8 @@ class Estimator(BaseEstimator):
         """Refuse a stored value that is not a number where the class declares one."""
         for base in cls.__mro__:
             for name, kind in vars(base).get("__annotations__", {}).items():
-                if kind in ("int", "float") and name in fitted and not is_number(fitted[name]):
+                declared = kind in ("int", "float", int, float)
+                if declared and name in fitted and not is_number(fitted[name]):
                     found = type(fitted[name]).__name__
                     raise TypeError(f"{name} is a {found} and not a number")
 
@@ -376,6 +378,14 @@ def _refuse_bank(X: Any) -> None:
             "got a bank where rows are needed; pass its features or, to fit a Pipeline on it, "
             "call typica.fit(pipeline, bank)."
         )
+
+
+def _for_gradients_too(Z: Array) -> contextlib.AbstractContextManager[Any]:
+    """Return the block in which to make tensors that are kept, as inference mode may end first."""
+    if not array_api_compat.is_torch_array(Z):
+        return contextlib.nullcontext()
+    torch = array_api_compat.array_namespace(Z)
+    return torch.inference_mode(False)
 
 
 def _moved(derived: Any, Z: Array) -> Any:

@@ -124,7 +124,8 @@ def partial_calibrate(
 def _known_as_its_own(estimator: E) -> E:
     """Note in a new calibration which detector or Pipeline made its scores, and return that."""
     detector = final_detector(estimator)
-    detector.calibration_.scored_by = fingerprint(estimator)
+    made = detector.calibration_
+    made.scored_by = fingerprint(estimator, made.scored_by)
     detector.decided_after(steps_before(estimator))
     return estimator
 
@@ -145,7 +146,7 @@ def begin_calibration(
         alpha, tpr, confidence, by_class and groups, as `calibrate` takes them.
     """
     begun = final_detector(estimator).begin_calibration(n, **options)
-    begun.scored_by = fingerprint(estimator)
+    begun.scored_by = fingerprint(estimator, begun.scored_by)
     return begun
 
 

@@ -34,6 +34,7 @@ Places = NDArray[np.int64]  # which rows
 
 # No score depends on them.
 _DECISIONS = ("calibration_", "width_", "training_offset_", "_training_sample")
+_HAS_THRESHOLD = ("calibration_", "training_offset_", "_training_sample")
 
 
 class Scored(NamedTuple):
@@ -246,7 +247,9 @@ class Calibrated(Provisional):
     def __copy__(self) -> Self:
         """Return a copy with a calibration of its own, which can take in more rows."""
         made = type(self).__new__(type(self))
-        made.__dict__.update(self.__getstate__())
+        made.__dict__.update(super(Provisional, self).__getstate__())
+        if hasattr(self, "_training_sample"):
+            made._training_sample = self._training_sample  # whose threshold still waits
         if hasattr(self, "calibration_"):
             made.calibration_ = copy.deepcopy(self.calibration_)
         return made
@@ -283,7 +286,8 @@ class Calibrated(Provisional):
     @property
     def has_threshold(self) -> bool:
         """Whether there is a threshold: of `calibrate`, or the provisional one of `fit`."""
-        return self.current_calibration() is not None or hasattr(self, "training_offset_")
+        self._drop_stale_decisions()
+        return any(name in vars(self) for name in _HAS_THRESHOLD)
 
     @property
     @border

@@ -141,6 +141,21 @@ class Decider(Calibrated):
             together, alpha or fdr is that of a group, and `groups` of the result has the verdicts
             on the groups: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
+        levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+        return self._judge(X, **levels, fdr=fdr, predicted=predicted, groups=groups)[0]
+
+    def _judge(
+        self,
+        X: Any,
+        *,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
+        fdr: Level | None = None,
+        predicted: Any = None,
+        groups: Any = None,
+    ) -> tuple[Verdicts, Matches | None]:
+        """Return what `judge` does, and the places of the classes that match each row best."""
         asked = [level for level in (alpha, tpr, confidence) if level is not None]
         if fdr is not None and asked:
             others = f"{argument('alpha')} and {argument('confidence')}"
@@ -164,7 +179,8 @@ class Decider(Calibrated):
         else:
             decided = _by_rows(calibration, scores, scored.classes, levels, fdr)
         names = self._names(scored.matches)
-        return Verdicts(scores, rule=rule, **decided, **names, index=frame_index(X))
+        verdicts = Verdicts(scores, rule=rule, **decided, **names, index=frame_index(X))
+        return verdicts, scored.matches
 
     def try_parts(self) -> None:
         """Judge one row, so that parts of the wrong kind are found when they are loaded.

@@ -40,10 +40,10 @@ def explanations(
     """Return what `Detector.explain` does; levels: the alpha, tpr and confidence of `judge`."""
     Z = as_floating(to_numpy(detector._ready(X)))
     rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
-    verdicts = detector.judge(rows, **levels, predicted=predicted)
+    verdicts, matches = detector._judge(rows, **levels, predicted=predicted)
     known = _RowsToExplain(
         verdicts=verdicts,
-        matches=detector.match(rows),
+        matches=matches,
         percentiles=_percentiles(detector, verdicts, predicted),
         below=_percentiles(detector, verdicts, predicted, ties=False),
         neighbours=None if bank is None else _neighbours(detector, Z, bank),

@@ -50,6 +50,8 @@ def threshold_line(detector: Detector) -> str:
     """Return what a detector's repr says about its threshold: `threshold 0.888, keeps 95 % ...`."""
     calibration = getattr(detector, "calibration_", None)
     if calibration is None:
+        if hasattr(detector, "_training_sample"):  # nobody has asked for the number yet
+            return "threshold from training rows"
         offset = getattr(detector, "training_offset_", None)
         if offset is None:
             return "no threshold"

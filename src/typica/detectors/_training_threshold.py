@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -74,6 +75,15 @@ class Provisional(Scorer):
     def __getstate__(self) -> dict[str, Any]:
         self._take_late_threshold()
         return super().__getstate__()
+
+    def __dir__(self) -> list[str]:
+        """Return the names of attributes; scikit-learn's would compute each property for this."""
+
+        def there(name: str) -> bool:
+            of_class = inspect.getattr_static(type(self), name, None)
+            return isinstance(of_class, property | cached_property) or hasattr(self, name)
+
+        return list(filter(there, object.__dir__(self)))
 
     def _before_threshold(self, Z: Array) -> None:
         """Let a method look at the training rows that the threshold comes from."""

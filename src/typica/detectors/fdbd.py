@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, namespace
 from typica.detectors._bases.headed import MomentsDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
@@ -67,7 +67,7 @@ class FDBD(MomentsDetector):
     def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
         gaps = xp.max(L, axis=1, keepdims=True) - L
-        shares = xp.take(like(self._shares, Z), xp.argmax(L, axis=1), axis=0)
+        shares = xp.take(self._like("_shares", Z), xp.argmax(L, axis=1), axis=0)
         D = self._from_mean(Z)
         U, at_mean = units(D)
         lengths = xp.where(at_mean, xp.ones_like(D[:, 0]), xp.vecdot(U, D))

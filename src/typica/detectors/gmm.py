@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Array, like
+from typica.arrays import Array
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.linalg import Floats, half_squares, logsumexp
 from typica.store import storable
@@ -50,7 +50,7 @@ class GMM(Mahalanobis):
         self._log_shares = np.log(self.moments_.counts / self.moments_.n)
 
     def _typicality(self, Z: Array) -> Array:
-        return logsumexp(self._log_joint(half_squares(self._whitened(Z), like(self._means, Z))))
+        return logsumexp(self._log_joint(half_squares(self._whitened(Z), self._like("_means", Z))))
 
     def _of_distances(self, W: Array, squares: Array, halves: Array) -> tuple[Array, Array]:
         joint = self._log_joint(halves)
@@ -58,4 +58,4 @@ class GMM(Mahalanobis):
 
     def _log_joint(self, halves: Array) -> Array:
         """Return log(pi_k exp(-d_k / 2)) for each class, (n, C), by minus half of the d_k."""
-        return halves + like(self._log_shares, halves)
+        return halves + self._like("_log_shares", halves)

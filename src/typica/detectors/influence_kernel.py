@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.arrays import Array, Labels, Rows, namespace
 from typica.checks import truth
 from typica.detectors._bases.headed import MomentsDetector, check_classes
 from typica.detectors._bases.means import mean_directions
@@ -81,5 +81,7 @@ class InfluenceKernel(MomentsDetector):
         predicted = xp.argmax(L, axis=1)
         profile = unit_rows(softmax_surplus(L))
         direction = unit_rows(Z)
-        alike = xp.vecdot(profile, xp.take(like(self._profiles, Z), predicted, axis=0))
-        return alike * xp.vecdot(direction, xp.take(like(self._directions, Z), predicted, axis=0))
+        alike = xp.vecdot(profile, xp.take(self._like("_profiles", Z), predicted, axis=0))
+        return alike * xp.vecdot(
+            direction, xp.take(self._like("_directions", Z), predicted, axis=0)
+        )

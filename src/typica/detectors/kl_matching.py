@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.arrays import Array, Labels, Rows, namespace
 from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
@@ -123,8 +123,8 @@ class KLMatching(LogitDetector):
         return classes
 
     def _score_logits(self, L: Array) -> Array:
-        return negative_least_kl(L, like(self._log_templates, L))
+        return negative_least_kl(L, self._like("_log_templates", L))
 
     def _match_logits(self, L: Array) -> Array:
         log_p = log_softmax(L)
-        return -kl_divergences(log_p, like(self._log_templates, log_p))
+        return -kl_divergences(log_p, self._like("_log_templates", log_p))

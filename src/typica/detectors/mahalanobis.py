@@ -21,7 +21,7 @@ from typing import Self
 
 import numpy as np
 
-from typica.arrays import Array, Labels, Rows, like
+from typica.arrays import Array, Labels, Rows
 from typica.detectors._bases.means import LearnsClassMeans
 from typica.detectors._bases.scatter import ScatterDetector, nan_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas
@@ -119,10 +119,10 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
         return anchor(moments.mean), factor
 
     def _whitened(self, Z: Array) -> Array:
-        return (Z - like(self._center, Z)) @ like(self._factor, Z)
+        return (Z - self._like("_center", Z)) @ self._like("_factor", Z)
 
     def _typicality(self, Z: Array) -> Array:
-        return squares_to_nearest(self._whitened(Z), like(self._means, Z)) / -2
+        return squares_to_nearest(self._whitened(Z), self._like("_means", Z)) / -2
 
     def _similarities(self, Z: Array) -> Array:
         return self._score_and_similarities(Z)[1]
@@ -130,7 +130,7 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
     def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
             W = self._whitened(Z)
-            squares, halves = squares_and_halves(W, like(self._means, W))
+            squares, halves = squares_and_halves(W, self._like("_means", W))
             scores, similarities = self._of_distances(W, squares, halves)
         return nan_as_minus_infinity(scores), nan_as_minus_infinity(similarities)
 

@@ -146,7 +146,7 @@ class NAC(HeadedDetector):
         S = states(Z, L, self._head, self.alpha)
         flat = xp.reshape(places(S, self.bins), (-1,))
         m = self._head.n_features
-        covered = xp.reshape(xp.take(like(self._covered, Z), flat, axis=0), (-1, m))
+        covered = xp.reshape(xp.take(self._like("_covered", Z), flat, axis=0), (-1, m))
         scores = xp.sum(covered, axis=1) / float(m * self.enough)
         # Logits that overflow leave no state to look up, and no score.
         return xp.where(xp.isnan(xp.sum(S, axis=1)), xp.full_like(scores, xp.nan), scores)

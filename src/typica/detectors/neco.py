@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.arrays import Array, Labels, Rows, namespace
 from typica.checks import count, optional, truth
 from typica.detectors._bases.headed import ClassesOfHead
 from typica.detectors._bases.scatter import ScatterDetector, check_dim, nan_as_minus_infinity
@@ -116,14 +116,14 @@ class NECO(ClassesOfHead, ScatterDetector):
     def _share(self, Z: Array) -> Array:
         """Return how much of each row's length lies in the principal subspace."""
         xp = namespace(Z)
-        S = (Z - like(self._mean, Z)) / like(self._scale, Z)
+        S = (Z - self._like("_mean", Z)) / self._like("_scale", Z)
         whole = S if self.standardise else Z
         largest = xp.max(xp.abs(whole), axis=1)
         none = largest == 0
         one = xp.ones_like(largest)
         # Divided first, so that squares neither overflow nor underflow.
         unit = xp.where(none, one, largest)[:, None]
-        inside, whole = (S / unit) @ like(self._basis, Z), whole / unit
+        inside, whole = (S / unit) @ self._like("_basis", Z), whole / unit
         ratio = xp.vecdot(inside, inside) / xp.where(none, one, xp.vecdot(whole, whole))
         return safe_root(xp.where(none, xp.zeros_like(ratio), ratio))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Array, Rows, as_floating, like
+from typica.arrays import Array, Rows, as_floating
 from typica.checks import count
 from typica.detectors._bases.headed import HeadedDetector
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
@@ -85,7 +85,7 @@ class NNGuide(HeadedDetector, RowsDetector):
 
     def _score_with_logits(self, Z: Array, L: Array) -> Array:
         directions = unit_rows(Z)
-        guidance = mean_of_largest(directions @ like(self._guides, Z).T, int(self.k))
+        guidance = mean_of_largest(directions @ self._like("_guides", Z).T, int(self.k))
         return logsumexp(L) * guidance
 
     def _score_width(self) -> int:

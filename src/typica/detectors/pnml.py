@@ -88,7 +88,7 @@ class PNML(MomentsDetector):
 
     def _score_with_logits(self, Z: Array, L: Array) -> Array:
         """Score one block of unit rows, given their logits."""
-        coordinates = Z @ like(self._factor, Z)
+        coordinates = Z @ self._like("_factor", Z)
         return -regret(L, namespace(Z).vecdot(coordinates, coordinates))
 
     def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, namespace
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import InputError
 from typica.linalg import Floats, squares_to_nearest
@@ -79,15 +79,15 @@ class RelativeMahalanobis(Mahalanobis):
         self._shrink = 1 / (1 + roots[: axes.shape[1]] ** 2)
 
     def _whitened(self, Z: Array) -> Array:
-        return super()._whitened(Z) - like(self._shift, Z)
+        return super()._whitened(Z) - self._like("_shift", Z)
 
     def _overall(self, W: Array) -> Array:
         """Return what d_0 adds along the coordinates W (n, r)."""
-        return namespace(W).vecdot(W * like(self._shrink, W), W)
+        return namespace(W).vecdot(W * self._like("_shrink", W), W)
 
     def _typicality(self, Z: Array) -> Array:
         W = self._whitened(Z)
-        return self._overall(W) - squares_to_nearest(W, like(self._means, W))
+        return self._overall(W) - squares_to_nearest(W, self._like("_means", W))
 
     def _of_distances(self, W: Array, squares: Array, halves: Array) -> tuple[Array, Array]:
         overall = self._overall(W)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.arrays import Array, Labels, Rows, namespace
 from typica.checks import choice
 from typica.cosines import paired_cosines
 from typica.detectors._bases.headed import MomentsDetector, check_classes, correctly_classified
@@ -69,7 +69,7 @@ class SHE(MomentsDetector):
 
     def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        patterns = xp.take(like(self._patterns, Z), xp.argmax(L, axis=1), axis=0)
+        patterns = xp.take(self._like("_patterns", Z), xp.argmax(L, axis=1), axis=0)
         if self.metric == "inner":
             return xp.vecdot(Z, patterns)
         return paired_cosines(Z, patterns)
