@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -384,8 +385,8 @@ def _for_gradients_too(Z: Array) -> contextlib.AbstractContextManager[Any]:
     """Return the block in which to make tensors that are kept, as inference mode may end first."""
     if not array_api_compat.is_torch_array(Z):
         return contextlib.nullcontext()
-    torch = array_api_compat.array_namespace(Z)
-    return torch.inference_mode(False)
+    mode: contextlib.AbstractContextManager[Any] = sys.modules["torch"].inference_mode(False)
+    return mode
 
 
 def _moved(derived: Any, Z: Array) -> Any:
