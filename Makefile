@@ -9,7 +9,7 @@ BIN = .venv/bin
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER= does not"
-	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
+	@echo "make test-all   the same, mutated files for half an hour, and other people's code in an environment of its own"
 	@echo "make test-serve the tests of the server, in an environment of its own"
 	@echo "make fuzz-serve 10,000 broken bodies sent to the server; make bench-serve a load test of it"
 	@echo "make test-scale the tests on Dask, Ray, Spark and PostgreSQL, in an environment of its own"
@@ -66,6 +66,7 @@ web: .web/ready
 # What other people's code needs must not reach the other tests.
 test-all: test .oracles/ready .alibi/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .oracles/bin/python tests/helpers/guided.py
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
 	$(MAKE) test-serve fuzz-serve test-scale test-docs
 

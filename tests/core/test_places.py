@@ -345,7 +345,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     sql: {RECORD: "Script"},
     store: {
         FILE: "load read",
-        TELLS: "restore_state state_to_store storable trial_row",
+        TELLS: "restore_state state_to_store storable trial_rows",
     },
     typica: {RECORD: "Explanation Tags Verdict"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from sklearn.exceptions import NotFittedError
 
 import typica
 from typica.bank import Bank, describe_bank
 from typica.bench import load_suite, read_result, read_result_scores, write_report
+from typica.cli.info import pairs
 from typica.data import (
     find_head,
     has_logits,
@@ -27,7 +30,7 @@ from typica.data import (
     unpack,
 )
 from typica.data.sets._idx import read_idx
-from typica.decide import read_scores
+from typica.decide import describe_file, read_scores
 from typica.errors import InputError
 from typica.nets import open_model
 from typica.scale import open_tables
@@ -76,23 +79,52 @@ def _folder_doors(path: Path) -> Iterator[Door]:
 
 
 def use_detector(path: Path) -> None:
-    """Load a detector and let it decide on rows of the width that it asks for."""
+    """Load a detector, and use it in every way on rows of the width that it asks for."""
     found = typica.load(path)
-    if hasattr(found, "score_samples"):
-        final = found.steps[-1][1] if hasattr(found, "steps") else found
-        first = found.steps[0][1] if hasattr(found, "steps") else found
-        width = getattr(first, "n_features", None)
-        width = getattr(first, "n_features_in_", 4) if width is None else width
-        rows = np.linspace(-1, 1, 3 * width, dtype=np.float32).reshape(3, width)
-        with suppress(NotFittedError):
-            found.score_samples(rows)
-        for use in (typica.judge, typica.p_values, typica.explain):
-            with suppress(InputError, NotFittedError):
-                use(found, rows)
-        repr(final)
-    elif hasattr(found, "update"):
-        found.update(np.array([0.5, 0.25]))
-        found.to_dict()
+    uses: list[Callable[[], Any]] = [
+        lambda: shown_in_shell(describe_file(path)),
+        lambda: repr(found),
+    ]
+    if hasattr(found, "update"):
+        uses += [lambda: found.update(np.array([0.5, 0.25])), found.to_dict]
+    first = found.steps[0][1] if hasattr(found, "steps") else found
+    width = getattr(first, "n_features", None)
+    width = getattr(first, "n_features_in_", 4) if width is None else width
+    for dtype in (np.float32, np.float64):
+        uses += _uses_on(found, np.linspace(-2, 1, 5 * width, dtype=dtype).reshape(5, width))
+    uses += [lambda: saved_again(found)]
+    for use in uses:
+        with suppress(InputError, NotFittedError):
+            use()
+
+
+def _uses_on(found: Any, rows: Any) -> list[Callable[[], Any]]:
+    """Return the uses of what a file held on rows."""
+    if hasattr(found, "transform"):
+        return [lambda: found.transform(rows)]
+    if not hasattr(found, "score_samples"):
+        return []
+    return [
+        lambda: found.score_samples(rows),
+        lambda: found.predict(rows),
+        lambda: found.decision_function(rows),
+        lambda: show(typica.judge(found, rows)),
+        lambda: show(typica.judge(found, rows[:1])),
+        lambda: [show(one) for one in typica.explain(found, rows)],
+        lambda: typica.p_values(found, rows),
+        lambda: typica.discoveries(found, rows),
+    ]
+
+
+def show(said: Any) -> None:
+    """Show verdicts or an explanation in every way."""
+    str(said), repr(said), said._repr_html_(), said.to_dict()
+
+
+def saved_again(found: Any) -> None:
+    """Write what was loaded to a file that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        typica.save(found, Path(folder) / "again.safetensors")
 
 
 def use_bank(path: Path) -> None:
@@ -103,13 +135,20 @@ def use_bank(path: Path) -> None:
         lambda: bank.origin,
         lambda: bank.accuracy,
         lambda: list(bank.names or ()),
-        lambda: describe_bank(bank),
+        bank.__repr__,
+        bank._repr_html_,
+        lambda: shown_in_shell(describe_bank(bank)),
         bank.fingerprint,
         bank.verify,
     ]
     for use in uses:
         with suppress(InputError):
             use()
+
+
+def shown_in_shell(description: Any) -> None:
+    """Show a description as `typica info` does."""
+    Console(file=io.StringIO()).print(pairs("it", description))
 
 
 def look_at_images(path: Path) -> None:

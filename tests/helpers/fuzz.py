@@ -229,7 +229,7 @@ def mutate_bytes(data: bytes, rng: Rng) -> bytes:
 def mutate_json(document: Any, rng: Rng) -> Any:
     """Return a document in which one value is another, gone, or under another name."""
     document = copy.deepcopy(document)
-    holders = list(_holders(document))
+    holders = list(holders_of(document))
     if not holders:
         return _odd(rng)
     holder, key = holders[int(rng.integers(len(holders)))]
@@ -249,7 +249,7 @@ def _odd(rng: Rng) -> Any:
     return copy.deepcopy(ODD[int(rng.integers(len(ODD)))])
 
 
-def _holders(node: Any) -> Iterator[tuple[Any, Any]]:
+def holders_of(node: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every place of a JSON document: what holds it, and the key."""
     entries = (
         node.items()
@@ -260,7 +260,7 @@ def _holders(node: Any) -> Iterator[tuple[Any, Any]]:
     )
     for key, value in list(entries):
         yield node, key
-        yield from _holders(value)
+        yield from holders_of(value)
 
 
 def mutate_array(array: np.ndarray[Any, Any], rng: Rng) -> np.ndarray[Any, Any]:
@@ -284,27 +284,38 @@ def mutate_array(array: np.ndarray[Any, Any], rng: Rng) -> np.ndarray[Any, Any]:
     return changed.astype(array.dtype, copy=False) if array.dtype.kind == "f" else changed
 
 
-def forge_detector(path: Path, rng: Rng) -> None:
-    """Change what a detector's file says, and give it the checksum that belongs to that."""
+def read_detector(path: Path) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
+    """Return the document and the tensors of a detector's file."""
     from safetensors import safe_open
-    from safetensors.numpy import save_file
 
     with safe_open(path, framework="numpy") as file:
         text = (file.metadata() or {}).get("typica", "{}")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    document = json.loads(text) | {"sha256": "0" * 64}
-    if tensors and rng.random() < 0.4:
-        name = sorted(tensors)[int(rng.integers(len(tensors)))]
-        tensors[name] = np.ascontiguousarray(mutate_array(tensors[name], rng))
-    else:
-        document["content"] = mutate_json(document.get("content"), rng)
-    changed = json.dumps(document)
+    return json.loads(text), tensors
+
+
+def write_detector(path: Path, document: Any, tensors: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Write a detector's file with the checksum that belongs to what it says."""
+    from safetensors.numpy import save_file
+
+    changed = json.dumps(document | {"sha256": "0" * 64})
     digest = hashlib.sha256(changed.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode() + tensor.tobytes())
     changed = changed.replace("0" * 64, digest.hexdigest())
     save_file(tensors, path, metadata={"typica": changed.encode("utf-8", "replace").decode()})
+
+
+def forge_detector(path: Path, rng: Rng) -> None:
+    """Change what a detector's file says, and give it the checksum that belongs to that."""
+    document, tensors = read_detector(path)
+    if tensors and rng.random() < 0.4:
+        name = sorted(tensors)[int(rng.integers(len(tensors)))]
+        tensors[name] = np.ascontiguousarray(mutate_array(tensors[name], rng))
+    else:
+        document["content"] = mutate_json(document.get("content"), rng)
+    write_detector(path, document, tensors)
 
 
 def forge_manifest(path: Path, rng: Rng) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,7 +87,7 @@ class Manifest:
         """Return the size in bytes that each data file has at this point, by its name."""
         sizes = {}
         for column in self.columns:
-            count = int(np.prod(self.shape_of(column), dtype=np.int64))
+            count = math.prod(self.shape_of(column))
             sizes[column_file(column)] = HEADER + count * self.dtype_of(column).itemsize
         if self.name_bytes is not None:
             sizes |= {NAMES: self.name_bytes, OFFSETS: HEADER + 8 * (self.rows + 1)}

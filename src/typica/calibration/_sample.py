@@ -142,4 +142,15 @@ class ScoreSample:
         made = cls(state["limit"])
         made.n = state["n"]
         made._scores, made._keys = state["scores"], state["keys"]
+        _check_stored(made)
         return made
+
+
+def _check_stored(sample: ScoreSample) -> None:
+    """Refuse a file's scores that no calibration could have kept."""
+    scores, keys = sample._scores, sample._keys
+    for name, array, dtype in (("scores", scores, np.float64), ("keys", keys, np.uint64)):
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+            raise TypeError(f"{name} of a sample are not a row of {np.dtype(dtype)}")
+    if len(scores) != len(keys) or not (scores[1:] >= scores[:-1]).all():
+        raise ValueError("scores of a sample are not in order, or not one for each key")

@@ -183,7 +183,7 @@ class Decider(Calibrated):
         return verdicts, scored.matches
 
     def try_parts(self) -> None:
-        """Judge one row, so that parts of the wrong kind are found when they are loaded.
+        """Use everything once, so that parts of the wrong kind are found when they are loaded.
 
         It is fine if it is merely not fitted, or needs predicted classes.
         """
@@ -192,11 +192,13 @@ class Decider(Calibrated):
                 raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
         if hasattr(self, "calibration_"):
             self.calibration_.try_parts()
+        repr(self)
         if self.n_features is None:
             return
-        row = store.trial_row(self.n_features)
-        with contextlib.suppress(InputError), np.errstate(all="ignore"):
-            self.judge(row)
+        rows = store.trial_rows(self.n_features)
+        for use in (self.judge, self.explain):
+            with contextlib.suppress(InputError), np.errstate(all="ignore"):
+                str(use(rows))
 
     def _scores_and_offsets(self, X: Any, predicted: Any) -> tuple[Array, Array]:
         """Return the scores of X and the threshold of each, a number if it is the same for all."""

@@ -1,7 +1,7 @@
 from ._file import FORMAT, fingerprint, from_bytes, load, read, save, to_bytes
 from ._fitted_state import State, restore_state, state_to_store
 from ._registered import storable
-from ._try_parts import trial_row
+from ._try_parts import trial_rows
 
 __all__ = [
     "FORMAT",
@@ -15,5 +15,5 @@ __all__ = [
     "state_to_store",
     "storable",
     "to_bytes",
-    "trial_row",
+    "trial_rows",
 ]

@@ -12,6 +12,7 @@ from typica.errors import FormatError, InputError, a_kind
 PLAIN = (type(None), bool, int, float, str, list, dict, tuple, np.ndarray)
 _PASSES = (None, "passthrough")  # steps of a pipeline that do nothing
 _WIDEST = 2**24  # features in a row
+_TRIED = 3  # rows: arrays that fit one row by chance do not fit these
 
 
 def check_parts(loaded: Any) -> None:
@@ -25,25 +26,25 @@ def check_parts(loaded: Any) -> None:
 
 
 def _check_stored_pipeline(pipeline: Any) -> None:
-    """Refuse a stored file whose Pipeline, as far as it is fitted, cannot take one row."""
+    """Refuse a stored file whose Pipeline, as far as it is fitted, cannot take a few rows."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
+    if not hasattr(last, "steps") and not hasattr(last, "try_parts"):
+        raise FormatError(f"a pipeline that ends in {a_kind(last)}")
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)
     if width is None:
         return
     from sklearn.exceptions import NotFittedError  # noqa: PLC0415 (loaded with the pipeline)
 
-    row = trial_row(width)
+    rows = trial_rows(width)
     try:
         for step in transformers:
-            row = step.transform(row)
+            rows = step.transform(rows)
     except (InputError, NotFittedError):
         return
     if hasattr(last, "steps"):
         _check_stored_pipeline(last)
         return
-    if not hasattr(last, "try_parts"):
-        raise FormatError(f"a pipeline that ends in {a_kind(last)}")
     last.try_parts()
 
 
@@ -53,8 +54,8 @@ def _width(step: Any) -> int | None:
     return getattr(step, "n_features_in_", None) if width is None else width
 
 
-def trial_row(width: int) -> NDArray[np.float32]:
-    """Return the row of ones on which a stored estimator is tried when its file is read."""
+def trial_rows(width: int) -> NDArray[np.float32]:
+    """Return the rows on which a stored estimator is tried when its file is read."""
     if not isinstance(width, int) or not 0 < width <= _WIDEST:
         raise FormatError(f"{width!r} features per row")
-    return np.ones((1, width), dtype=np.float32)
+    return np.linspace(-1, 1, _TRIED * width, dtype=np.float32).reshape(_TRIED, width)
