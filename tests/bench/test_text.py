@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.data import Data
 from helpers.real import REAL
 from helpers.shell import run
+from sklearn.model_selection import train_test_split
 
+from typica import CTM
 from typica.bench import load_suite, read_features_folder, run_experiment
 from typica.errors import InputError
 
@@ -30,6 +33,34 @@ def test_clinc150_has_the_figures_that_are_known():
         assert round(100 * found[name]["auroc"].value, 2) == auroc
         assert round(100 * found[name]["fpr"].value, 2) == fpr
     assert round(100 * record.accuracy["standard"], 1) == 95.1
+
+
+@pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")
+@pytest.mark.skipif(not FEATURES.is_dir(), reason=f"{FEATURES} is not there")
+def test_false_alarms_per_intent_are_those_of_the_page():
+    sets = read_features_folder(load_suite("clinc150"), FEATURES)
+    labels, held_out = sets.train_labels, sets.calibration
+    each = {intent: intent for intent in np.unique(labels)}
+
+    def rejected(detector: CTM, rows: np.ndarray, **by_class: Any) -> tuple[float, float, float]:
+        """Return the share of rejected test sentences, of the worst intent, and out of scope."""
+        detector.calibrate(rows, alpha=0.05, **by_class)
+        of_test = detector.predict(sets.test) == -1
+        worst = max(of_test[sets.test_labels == intent].mean() for intent in each)
+        out_of_scope = np.mean(detector.predict(sets.ood["oos"]) == -1)
+        found = (of_test.mean(), worst, out_of_scope)
+        return tuple(round(100 * float(share), 1) for share in found)
+
+    whole = CTM().fit(sets.train, labels)
+    assert rejected(whole, held_out) == (4.2, 96.7, 80.5)
+    assert rejected(whole, held_out, by_class=True) == (4.2, 96.7, 80.5)
+    assert rejected(whole, held_out, by_class=True, groups=each) == (4.4, 33.3, 59.0)
+    fitted, kept, of_fitted, _ = train_test_split(
+        sets.train, labels, test_size=0.5, stratify=labels, random_state=0
+    )
+    half = CTM().fit(fitted, of_fitted)
+    more = np.concatenate([kept, held_out])
+    assert rejected(half, more, by_class=True, groups=each) == (4.5, 36.7, 81.5)
 
 
 def write_folder(folder: Path, data: Data, held_out: str = "val") -> Path:

@@ -19,6 +19,8 @@ ELSEWHERE = {
     ("moving/pytorch-ood.md", "import torch\nfrom pytorch_ood"): "tests/oracles/test_moving.py",
     ("paper.md", "typica bench cifar100-densenet"): "needs a folder of features",
     ("text.md", "typica bench clinc150"): "tests/bench/test_text.py",
+    ("text.md", "rejected ="): "tests/bench/test_text.py",
+    ("text.md", "from sklearn.model_selection"): "tests/bench/test_text.py",
     ("scale.md", "import dask"): "tests/engines/test_docs.py",
     ("scale.md", "import ray"): "tests/engines/test_docs.py",
     ("scale.md", "from pyspark"): "tests/engines/test_docs.py",
