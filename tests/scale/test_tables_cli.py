@@ -6,12 +6,15 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from helpers.data import Data
 from helpers.shell import run
 
 import typica
+from typica import scale
 from typica.scale import _batches
 
 
@@ -137,7 +140,61 @@ def test_a_table_without_rows(folder, data: Data, capsys):
     assert len(pq.read_table("v.parquet")) == 0
 
 
+def test_csv_parquet_and_arrow_take_the_same_options(folder, data: Data, capsys):
+    rows = table(np.load("new.npy"), kind="columns")
+    ids = [f"00{i}" for i in range(60)]  # which are not the numbers 0 to 59
+    rows = rows.set_column(0, "id", pa.array(ids))
+    pa_csv.write_csv(rows, "new.csv")
+    pq.write_table(rows, "new.parquet")
+    feather.write_feather(rows, "new.arrow")
+    run(capsys, "fit", "flat", "--columns", "f*", "--labels", "label", "-o", "named.safetensors")
+    expected = typica.load("named.safetensors").judge(np.load("new.npy"))
+    for name in ("new.csv", "new.parquet", "new.arrow"):
+        for options in ((), ("--columns", "f*")):
+            score = ("score", "named.safetensors", name, "--id-column", "id", *options)
+            lines = run(capsys, *score, "-o", "-").splitlines()
+            found = [json.loads(line) for line in lines]
+            assert [line["id"] for line in found] == ids, name
+            np.testing.assert_allclose([line["score"] for line in found], expected.score, rtol=1e-6)
+
+
+def test_a_fit_on_csv_with_an_id(folder, data: Data, capsys):
+    pa_csv.write_csv(table(data.train, data.labels, kind="columns"), "train.csv")
+    run(capsys, "fit", "train.csv", "--columns", "f*", "--labels", "label", "-o", "d.safetensors")
+    expected = typica.CTM().fit(data.train, data.labels).score_samples(data.test)
+    found = typica.load("d.safetensors").score_samples(data.test)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_column_of_whole_numbers_at_first_may_have_fractions_later(tmp_path):
+    rows = ["id,f0,f1", *["1,0,1"] * 400_000, "x,0.5,1"]  # more than one block of Arrow's
+    (tmp_path / "late.csv").write_text("\n".join(rows))
+    opened = scale.open_tables(tmp_path / "late.csv", columns=["f*"], ids="id")
+    last = list(opened.batches())[-1]
+    assert last.features[-1].tolist() == [0.5, 1]
+    assert last.ids[-1].as_py() == "x"
+
+
+def test_a_lone_file_is_read_as_a_folder_is(folder, data: Data, capsys):
+    typica.CTM().fit(data.train, data.labels).calibrate(data.held_out).save("ctm.safetensors")
+    of_folder = run(capsys, "score", "ctm.safetensors", "new", "-o", "-").splitlines()
+    alone = run(capsys, "score", "ctm.safetensors", "new/0.parquet", "-o", "-").splitlines()
+    scores = [[json.loads(line)["score"] for line in lines] for lines in (of_folder, alone)]
+    np.testing.assert_allclose(scores[0], scores[1])
+
+
+def test_a_folder_of_columns_is_read_by_the_names_of_the_fit(folder, data: Data, capsys):
+    run(capsys, "fit", "flat", "--columns", "f*", "--labels", "label", "-o", "named.safetensors")
+    one, several = ("flat/0.parquet", "flat")
+    for inputs in (one, several):
+        for option in ((), ("--id-column", "id")):
+            run(capsys, "score", "named.safetensors", inputs, *option, "-o", "-")
+
+
 ERRORS = {
+    "score ctm.safetensors new --id-column id --id-column row": (
+        "--id-column id and row: one column is passed through; name one, and join others"
+    ),
     "fit train --features vector": (
         "train/0.parquet: there is no column 'vector', only id, embedding, label; "
         "name one of these."
@@ -168,7 +225,7 @@ ERRORS = {
     "score ctm.safetensors odd.parquet --id-column score": (
         "--id-column score: verdicts have a column of that name; give the ids another."
     ),
-    "score ctm.safetensors new.npy --features x": "new.npy: neither Parquet nor Arrow",
+    "score ctm.safetensors new.npy --features x": "new.npy: neither Parquet, Arrow nor CSV",
     "score ctm.safetensors new -o train": (
         "train: is not empty and holds no verdicts (0.parquet); choose a new folder."
     ),

@@ -96,7 +96,7 @@ def score(
     feature_column: FeatureColumn = None,
     columns: FeatureColumns = None,
     id_column: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(metavar="COLUMN", help="For tables: a column to pass through to the output."),
     ] = None,
     engine: Engine = None,
@@ -147,8 +147,13 @@ def score(
 
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
-    table_columns = {"features": feature_column, "columns": columns or None, "ids": id_column}
-    of_tables: dict[str, Any] = {**table_columns, "engine": engine, "address": address}
+    of_tables: dict[str, Any] = {
+        "features": feature_column,
+        "columns": columns or None,
+        "ids": _one_column(id_column),
+        "engine": engine,
+        "address": address,
+    }
     tables = are_tables(inputs, **of_tables)
     if not tables:
         _check_output_option(output)
@@ -259,6 +264,16 @@ def _write(wanted: _Wanted, output: str, verdicts: Verdicts, images: Images | No
     write_verdicts(verdicts, output, images=images, only=wanted.only, sort=wanted.sort, about=by)
     if output != "-":
         say_written(output)
+
+
+def _one_column(named: list[str] | None) -> str | None:
+    """Return the column of `--id-column`; refuse a second one."""
+    if named is not None and len(named) > 1:
+        raise InputError(
+            f"--id-column {' and '.join(named)}: one column is passed through; name one, and join "
+            "others to the verdicts by it."
+        )
+    return named[0] if named else None
 
 
 def _check_output_option(output: str | None) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.data._feature_table import (
     LABELS,
+    NAMED_COLUMNS,
     UNNAMED,
     Features,
     NamedColumns,
@@ -21,7 +22,7 @@ from typica.data._feature_table import (
     names_apart,
     sort_columns,
 )
-from typica.errors import FormatError
+from typica.errors import FormatError, by_caller
 from typica.files import read_text, reading
 from typica.labels import with_gaps
 from typica.spreadsheets import plain_cell
@@ -202,7 +203,8 @@ def numbers(
             place = next(place for place in places if not _is_number(row[place]))
             raise FormatError(
                 f"{path}: row {i}: {row[place]!r} in the column {header[place]!r} is not a number; "
-                "fix it, take the column out, or call it 'label' if it holds labels."
+                "fix it, take the column out, call it 'label' if it holds labels, "
+                f"{by_caller(*NAMED_COLUMNS)}."
             ) from None
     return np.array(matrix, dtype=np.float64).reshape(len(rows), len(places))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bombs import check_parquet
 from typica.data._feature_table import (
+    NAMED_COLUMNS,
     UNNAMED,
     Features,
     NamedColumns,
@@ -19,7 +21,7 @@ from typica.data._feature_table import (
     names_apart,
     sort_columns,
 )
-from typica.errors import FormatError
+from typica.errors import FormatError, by_caller
 from typica.extras import need
 from typica.files import reading
 from typica.labels import with_gaps
@@ -28,7 +30,9 @@ _INDEX = re.compile(r"__index_level_\d+__")  # how pandas calls an index that ha
 
 
 def read_parquet(path: Path, wanted: NamedColumns = UNNAMED, *, of_bank: bool = False) -> Features:
-    """Read the list column `features`, or all numeric columns, and the labels if there are any.
+    """Read the column of lists, or all columns of numbers, and the labels if there are any.
+
+    The column of lists is called `features`, or is the only one.
 
     of_bank: the file was written from a bank, whose column `logits` is then read as well.
     """
@@ -40,14 +44,24 @@ def read_parquet(path: Path, wanted: NamedColumns = UNNAMED, *, of_bank: bool = 
         column = columns[found.groups]
         check_groups(found.groups, column.null_count, len(column), path)
         groups = _labels(column)
-    if "features" not in found.features:
+    of_lists = _column_of_lists(columns, found.features)
+    by_name = wanted.columns is not None and set(wanted.columns) <= set(found.features)
+    if of_lists is None or by_name:
         there = [name for name in found.features if not _INDEX.fullmatch(name)]
         names = columns_in_order(there, wanted.columns, path)
         features = _numeric({name: columns[name] for name in names}, path)
         return Features(features, labels, groups=groups, names=names_apart(names))
     with_logits = of_bank and "logits" in found.features
     logits = _matrix(columns["logits"], "logits", path) if with_logits else None
-    return Features(_matrix(columns["features"], "features", path), labels, logits, groups)
+    return Features(_matrix(columns[of_lists], of_lists, path), labels, logits, groups)
+
+
+def _column_of_lists(columns: dict[str, Any], names: Sequence[str]) -> str | None:
+    """Return the column `features`, or else the only column of lists; None if there is none."""
+    if "features" in names:
+        return "features"
+    lists = [name for name in names if hasattr(columns[name], "value_lengths")]
+    return lists[0] if len(lists) == 1 else None
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -63,7 +77,8 @@ def _read_columns(path: Path) -> dict[str, Any]:
     with reading(path, "not a whole .parquet file"):
         check_parquet(path)
         table = parquet.read_table(path)
-        return {name: table.column(name).combine_chunks() for name in table.column_names}
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        return {name: getattr(column, "storage", column) for name, column in columns.items()}
 
 
 def _labels(column: Any) -> AnyArray | None:
@@ -96,6 +111,6 @@ def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
         if array.dtype.kind not in "fiub":
             raise FormatError(
                 f"{path}: the column {name!r} is not of numbers ({columns[name].type}); take it "
-                "out, or call it 'label' if it holds labels, 'features' if it holds lists of them."
+                f"out, call it 'label' if it holds labels, {by_caller(*NAMED_COLUMNS)}."
             )
     return np.column_stack(list(arrays.values()))

@@ -12,6 +12,10 @@ from typica.errors import FormatError, listed
 from typica.kinds import Kind, check_kind
 
 LABELS = ("labels", "label")
+NAMED_COLUMNS = (  # what to do with columns that are no features, in Python and in the shell
+    "or pass columns=[...] with those of the features",
+    "or pass --columns with those of the features (and --id-column to `typica score`)",
+)
 
 
 @dataclass(frozen=True)

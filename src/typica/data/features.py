@@ -7,7 +7,7 @@ A file holds one matrix of features, and may hold labels beside it:
 | .npy            | the array, memory-mapped: may exceed memory     | a file of their own |
 | .npz            | the array `features`, or the only one           | the array `labels`  |
 | .safetensors    | the tensor `features`, or the only one          | the tensor `labels` |
-| .parquet        | the list column `features`, or all numeric ones | the column `label`  |
+| .parquet        | the column of lists, or all columns of numbers  | the column `label`  |
 | .csv            | all columns, with or without a header           | the column `label`  |
 | a bank's folder | its features, memory-mapped                     | its labels          |
 

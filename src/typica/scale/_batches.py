@@ -15,7 +15,15 @@ from typica.errors import InputError, about
 from typica.extras import need
 from typica.keys import row_keys
 from typica.scale._columns import Columns, take
-from typica.scale._files import IPC, IPC_STREAM, NO_VALUE, PARQUET, open_file, reading_table
+from typica.scale._files import (
+    CSV,
+    IPC,
+    IPC_STREAM,
+    NO_VALUE,
+    PARQUET,
+    open_file,
+    reading_table,
+)
 from typica.scale._parts import Part
 
 BATCH_BYTES = 2**25  # of features that are read and worked on at a time
@@ -121,7 +129,7 @@ def _records(part: Part, columns: Columns) -> Iterator[Any]:
     """Yield the record batches of a part, with the values in its folder names as columns."""
     constants = dict(part.file.constants)
     stored = [name for name in columns.names if name not in constants]
-    for record in _READERS[part.file.format](part, stored):
+    for record in _READERS[part.file.format](part, stored, columns):
         whole = record
         for name in columns.names:
             if name in constants:
@@ -136,7 +144,7 @@ def _repeated(value: str | int, rows: int) -> Any:
     return arrow.repeat(value, rows)
 
 
-def _parquet_records(part: Part, names: list[str]) -> Iterator[Any]:
+def _parquet_records(part: Part, names: list[str], _: Columns) -> Iterator[Any]:
     parquet = need("pyarrow.parquet", "parquet")
     groups = range(*(part.groups or (0, 0)))
     with reading_table(part.file), open_file(part.file.path) as opened:
@@ -145,23 +153,34 @@ def _parquet_records(part: Part, names: list[str]) -> Iterator[Any]:
         yield from file.iter_batches(size, row_groups=groups, columns=names)
 
 
-def _ipc_records(part: Part, names: list[str]) -> Iterator[Any]:
+def _ipc_records(part: Part, names: list[str], _: Columns) -> Iterator[Any]:
     with reading_table(part.file), open_file(part.file.path) as opened:
         reader = need("pyarrow.ipc", "parquet").open_file(opened)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number).select(names)
 
 
-def _ipc_stream_records(part: Part, names: list[str]) -> Iterator[Any]:
+def _ipc_stream_records(part: Part, names: list[str], _: Columns) -> Iterator[Any]:
     with reading_table(part.file), open_file(part.file.path) as opened:
         for record in need("pyarrow.ipc", "parquet").open_stream(opened):
             yield record.select(names)
 
 
-_READERS: dict[str, Callable[[Part, list[str]], Iterator[Any]]] = {
+def _csv_records(part: Part, names: list[str], columns: Columns) -> Iterator[Any]:
+    arrow, csv = need("pyarrow", "parquet"), need("pyarrow.csv", "parquet")
+    types = dict.fromkeys(columns.numbers, arrow.float64())
+    if columns.ids is not None:
+        types[columns.ids] = arrow.string()
+    convert = csv.ConvertOptions(include_columns=names, column_types=types)
+    with reading_table(part.file), open_file(part.file.path) as opened:
+        yield from csv.open_csv(opened, convert_options=convert)
+
+
+_READERS: dict[str, Callable[[Part, list[str], Columns], Iterator[Any]]] = {
     PARQUET: _parquet_records,
     IPC: _ipc_records,
     IPC_STREAM: _ipc_stream_records,
+    CSV: _csv_records,
 }
 
 

@@ -82,7 +82,15 @@ class Wanted:
         if self.columns is not None:
             chosen = named_columns(self.columns, schema.names)
             return Columns(self.in_order(chosen), labels, self.ids)
+        if self._is_by_name(schema):
+            return Columns(self.in_order(tuple(schema.names)), labels, self.ids)
         return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+
+    def _is_by_name(self, schema: Any) -> bool:
+        """Tell whether the detector's columns are read: they are there, or no lists are."""
+        if self.features is not None or self.names is None:
+            return False
+        return set(self.names) <= set(schema.names) or not _columns_of_lists(schema)
 
     def in_order(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return columns of numbers in the order that the detector knows, without others."""
@@ -111,8 +119,12 @@ def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(names))
 
 
+def _columns_of_lists(schema: Any) -> list[str]:
+    return [field.name for field in schema if _is_list(storage_type(field.type))]
+
+
 def _column_of_lists(schema: Any) -> str:
-    lists = [field.name for field in schema if _is_list(storage_type(field.type))]
+    lists = _columns_of_lists(schema)
     if FEATURES in lists:
         return FEATURES
     if len(lists) == 1:
@@ -227,7 +239,8 @@ def _is_list(found: Any) -> bool:
 
 def _is_number(found: Any) -> bool:
     types = _types()
-    return bool(types.is_floating(found) or types.is_integer(found) or types.is_boolean(found))
+    kinds = (types.is_floating, types.is_integer, types.is_boolean, types.is_null)
+    return any(kind(found) for kind in kinds)
 
 
 def _is_label(found: Any) -> bool:

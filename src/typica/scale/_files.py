@@ -18,8 +18,8 @@ from typica.errors import InputError, reason_of
 from typica.extras import need
 from typica.files import reading
 
-PARQUET, IPC, IPC_STREAM = "parquet", "ipc", "ipc stream"
-FORMATS = {
+PARQUET, IPC, IPC_STREAM, CSV = "parquet", "ipc", "ipc stream", "csv"
+FORMATS = {  # of the files that a folder of tables consists of
     ".parquet": PARQUET,
     ".pq": PARQUET,
     ".arrow": IPC,
@@ -27,7 +27,12 @@ FORMATS = {
     ".ipc": IPC,
     ".arrows": IPC_STREAM,
 }
+_NAMED_FORMATS = {**FORMATS, ".csv": CSV}  # of files that are named: folders hold CSV for much else
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what engines call the folder of rows without a value
+_BROKEN = {
+    PARQUET: "not a whole Parquet file",
+    CSV: "not a CSV file whose columns each hold values of one kind",
+}
 _MAGIC = {b"PAR1": PARQUET, b"ARROW1": IPC}  # the first bytes of a file
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z]+)?://")
 _PATTERN = re.compile(r"[*?\[]")
@@ -47,7 +52,7 @@ class File:
     source
         Its path within the data set, which identifies its rows.
     format
-        One of the values of `FORMATS`.
+        One of the values of `FORMATS`, or CSV.
     constants
         The values in the names of its folders, such as `year=2024/`, by column.
     """
@@ -104,7 +109,7 @@ def _holds_tables(folder: Path) -> bool:
 
 def reading_table(file: File) -> Any:
     """Name the file in the error if a table in the block cannot be read."""
-    what = "not a whole Parquet file" if file.format == PARQUET else "not a whole Arrow file"
+    what = _BROKEN.get(file.format, "not a whole Arrow file")
     if is_address(file.path):
         what += " that can be reached"
     return reading(file.path, what)
@@ -284,7 +289,10 @@ def _tables(paths: list[str], root: str, folder: str) -> list[str]:
     """
     tables = [path for path in paths if _ending(path) in FORMATS and not _is_hidden(path, root)]
     if not tables:
-        raise InputError(f"{folder}: holds no file of {', '.join(FORMATS)}; check the folder.")
+        raise InputError(
+            f"{folder}: holds no file of {', '.join(FORMATS)}; check the folder, or name CSV files "
+            "by a pattern."
+        )
     return sorted(tables)
 
 
@@ -303,7 +311,7 @@ def _file(path: str, root: str) -> File:
     folders = source.split("/")[:-1]
     pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
     constants = tuple((name, unquote(value)) for name, value in pairs)
-    return File(path, source, FORMATS.get(_ending(path)) or _by_content(path), constants)
+    return File(path, source, _NAMED_FORMATS.get(_ending(path)) or _by_content(path), constants)
 
 
 def _within(path: str, root: str) -> str:
@@ -322,5 +330,6 @@ def _by_content(path: str) -> str:
         raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
     found = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
     if found is None:
-        raise InputError(f"{path}: neither Parquet nor Arrow; pass files of {', '.join(FORMATS)}.")
+        known = ", ".join(_NAMED_FORMATS)
+        raise InputError(f"{path}: neither Parquet, Arrow nor CSV; pass files of {known}.")
     return found

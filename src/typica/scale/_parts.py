@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from typica.bombs import parquet_ends, parquet_sizes
 from typica.extras import need
-from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
+from typica.scale._files import CSV, IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
 from typica.threads import in_threads
 
 PART_BYTES = 2**28  # of the columns that are read, unpacked; a larger row group is a part by itself
@@ -67,6 +67,14 @@ class Outline:
     groups: tuple[Group, ...] | None
     rows: int | None
 
+    def with_text(self, ids: str | None) -> Outline:
+        """Return the outline of a CSV file with ids that are text, as they are read: 007 is not 7."""
+        if self.file.format != CSV or ids not in self.schema.names:
+            return self
+        arrow = need("pyarrow", "parquet")
+        place = self.schema.get_field_index(ids)
+        return replace(self, schema=self.schema.set(place, arrow.field(ids, arrow.string())))
+
 
 def outline_files(files: Sequence[File]) -> list[Outline]:
     """Return what the ends of tables' files say; the error of an unreadable one names it."""
@@ -105,10 +113,16 @@ def _outline_ipc_stream(file: File) -> Outline:
         return Outline(file, need("pyarrow.ipc", "parquet").open_stream(opened).schema, None, None)
 
 
+def _outline_csv(file: File) -> Outline:
+    with open_file(file.path) as opened:
+        return Outline(file, need("pyarrow.csv", "parquet").open_csv(opened).schema, None, None)
+
+
 _OUTLINES: dict[str, Callable[[File], Outline]] = {
     PARQUET: _outline_parquet,
     IPC: _outline_ipc,
     IPC_STREAM: _outline_ipc_stream,
+    CSV: _outline_csv,
 }
 
 

@@ -158,18 +158,18 @@ def open_tables(
     Parameters
     ----------
     data
-        A Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
-        fsspec knows, several of these, or an object with `__arrow_c_stream__`. Tables that are
-        open already are returned unchanged.
+        A Parquet, Arrow or CSV file, a pattern (`embeddings/*.parquet`), a folder of Parquet or
+        Arrow files, an address that fsspec knows, several of these, or an object with
+        `__arrow_c_stream__`. Tables that are open already are returned unchanged.
     features
-        The column of lists that holds the features; None uses the column `features`, or the only
-        column of lists.
+        The column of lists that holds the features; None uses the columns that the detector was
+        fitted on if those have names, or else the column `features`, or the only column of lists.
     columns
         One column for each feature, instead of `features`; `f*` stands for all that match.
     labels
         A column, a file, or an array with one label per row.
     ids
-        A column to pass on.
+        A column to pass on; of CSV as text, as it is written.
     width
         How many features a row must have.
     part_bytes
@@ -192,8 +192,9 @@ def open_tables(
         wanted = replace(wanted, labels=given, find_labels=False)
     with about(first.file.path):
         chosen = wanted.found_in(first.schema, _constants(first))
+    outlines = [outline.with_text(chosen.ids) for outline in outlines]
     _check_all(outlines, chosen, width)
-    opened = Tables(tuple(cut(outlines, part_bytes)), chosen, first.schema, given)
+    opened = Tables(tuple(cut(outlines, part_bytes)), chosen, outlines[0].schema, given)
     with about(str(labels)) if isinstance(labels, str | os.PathLike) else nullcontext():
         _check_labels(opened)
     return opened
