@@ -35,6 +35,9 @@ input gets one line and exit code 2.
 | 2 | bad input: a file, an option, a value |
 | 3 | `typica monitor` raised an alarm |
 | 130 | interrupted with Ctrl-C |
+| 141 | whoever read the rows that `typica score -o -` prints has gone before the last |
+
+They hold if nobody reads standard output any more.
 """
 
 

@@ -17,6 +17,7 @@ from helpers.data import Data
 from helpers.shell import ENDS, run, started
 
 import typica
+from typica.cli import main
 from typica.data import read_arriving
 
 TYPICA = (sys.executable, "-c", "from typica.cli import main; main()")
@@ -129,7 +130,8 @@ def test_features_on_standard_input(folder, data: Data, capsys, monkeypatch, for
         file.write("\n".join(objects).encode())
     feed(monkeypatch, file.getvalue())
     out = run(capsys, "score", "ctm.safetensors", "-", "-o", "-")
-    rows = [json.loads(line) for line in out.splitlines()]
+    *rows, end = [json.loads(line) for line in out.splitlines()]
+    assert end == {"end": len(rows)}
     assert [row["row"] for row in rows] == list(range(len(data.test)))
     assert [row["verdict"] for row in rows] == [row["verdict"] for row in wanted]
     assert [row["score"] for row in rows] == pytest.approx([row["score"] for row in wanted])
@@ -187,7 +189,8 @@ def test_a_pipe_writes_the_document_that_is_asked_for(folder, data: Data):
         capture_output=True,
         check=True,
     )
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    *lines, end = [json.loads(line) for line in done.stdout.splitlines()]
+    assert end == {"end": len(lines)}
     rows = json.loads(document.read_text())["rows"]
     assert all(row.pop("why").startswith("score ") for row in rows)  # which lines leave out
     assert rows == lines and len(lines) == len(data.test)
@@ -249,10 +252,102 @@ def test_a_signal_leaves_the_state(detector, data: Data, number):
     assert typica.load("state.safetensors").alarm
 
 
-def test_empty_input_says_so(folder, capsys, monkeypatch):
-    feed(monkeypatch, b"")
-    error = run(capsys, "monitor", "ctm.safetensors", code=2)
-    assert error.startswith("error: no scores came on standard input; write one per line")
+@pytest.mark.parametrize("content", [b"", b"\n", b'{"end": 0}\n'])
+def test_an_empty_night_is_no_failure(folder, capfd, monkeypatch, content):
+    feed(monkeypatch, content)
+    with pytest.raises(SystemExit) as stop:
+        main(["monitor", "ctm.safetensors", "--state", "state.safetensors", "--source", "monday"])
+    out, error = capfd.readouterr()
+    assert stop.value.code == 0
+    assert "no scores came on standard input" in error and "no drift seen in 0 inputs" in out
+    assert typica.load("state.safetensors").sources == ["monday"]
+
+
+def printed(capsys, *arguments: str) -> bytes:
+    return run(capsys, "score", "ctm.safetensors", *arguments, "-o", "-").encode()
+
+
+def state_after(capsys, monkeypatch, content: bytes, *arguments: str, code: int = 0):
+    feed(monkeypatch, content)
+    run(capsys, "monitor", "ctm.safetensors", "--state", "state.safetensors", *arguments, code=code)
+    return typica.load("state.safetensors")
+
+
+def test_a_state_takes_no_part_of_a_night(folder, data: Data, capsys, monkeypatch):
+    whole = printed(capsys, "test.npy")
+    assert state_after(capsys, monkeypatch, whole).inputs == len(data.test)
+    before = Path("state.safetensors").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for cut in (lines[:50], lines[:-1], [*lines[:50], lines[51][:20]], [*lines[:50], lines[-1]]):
+        feed(monkeypatch, b"".join(cut))
+        error = run(capsys, "monitor", "--state", "state.safetensors", code=2)
+        assert error.startswith("error: stdin: ") and error.count("\n") == 1, error
+        assert Path("state.safetensors").read_bytes() == before
+    twice = state_after(capsys, monkeypatch, whole + whole)  # of two whole nights, both count
+    assert twice.inputs == 3 * len(data.test)
+    feed(monkeypatch, b"".join(lines[:50]))  # a look at some, which nothing keeps
+    assert "no drift seen in 50 inputs" in run(capsys, "monitor", "ctm.safetensors")
+
+
+def test_a_score_that_fails_half_way_leaves_the_state(folder, data: Data, capsys, monkeypatch):
+    rows = [json.dumps(row.tolist()) for row in data.test[:30]]
+    feed(monkeypatch, "\n".join([*rows, "{}"]).encode())
+    with pytest.raises(SystemExit):
+        main(["score", "ctm.safetensors", "-", "-o", "-"])
+    assert "end" not in capsys.readouterr().out
+
+
+def test_verdicts_in_a_file_are_whole(folder, capsys):
+    run(capsys, "score", "ctm.safetensors", "test.npy", "-o", "night.jsonl")
+    command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors"]
+    with Path("night.jsonl").open("rb") as file:
+        subprocess.run(command, stdin=file, check=True, capture_output=True)
+    assert typica.load("state.safetensors").inputs == 120
+
+
+def test_a_night_counts_once(folder, data: Data, capsys, monkeypatch):
+    night = printed(capsys, "test.npy")
+    for name, inputs in (("monday", 120), ("monday", 120), ("tuesday", 240), ("monday", 240)):
+        kept = state_after(capsys, monkeypatch, night, "--source", name)
+        assert kept.inputs == inputs
+    assert kept.sources == ["monday", "tuesday"]
+
+
+def test_reset_ends_an_alarm(folder, data: Data, capsys, monkeypatch):
+    strange, good = printed(capsys, "ood.npy"), printed(capsys, "test.npy")
+    assert state_after(capsys, monkeypatch, strange, "--source", "monday", code=3).alarm
+    assert state_after(capsys, monkeypatch, good, code=3).alarm
+    kept = state_after(capsys, monkeypatch, good, "--reset")
+    assert not kept.alarm and kept.inputs == 120
+    kept = state_after(capsys, monkeypatch, strange, "--source", "monday")  # is still known
+    assert not kept.alarm and kept.inputs == 120
+    assert state_after(capsys, monkeypatch, b"", "--reset").inputs == 0
+    for option in (["--reset"], ["--source", "monday"]):
+        error = run(capsys, "monitor", "ctm.safetensors", *option, code=2)
+        assert f"{' '.join(option)}: is about a state that is kept; pass --state FILE." in error
+
+
+@pytest.mark.parametrize("more", [[], ["--json", "-"], ["--prometheus", "-"]])
+@pytest.mark.parametrize(("name", "code"), [("ood", 3), ("test", 0)])
+def test_an_exit_code_holds_if_nobody_reads(detector, data: Data, more, name, code):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors", *more]
+    scores = lines(detector.score_samples(getattr(data, name)))
+    pipes = {"stdout": theirs, "stderr": subprocess.PIPE}
+    done = subprocess.run(command, input=scores, check=False, **pipes)
+    os.close(theirs)
+    assert done.returncode == code and b"rror" not in done.stderr, done.stderr
+    assert typica.load("state.safetensors").inputs == len(getattr(data, name))
+
+
+def test_rows_that_nobody_reads_are_cut_off(folder):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [*TYPICA, "score", "ctm.safetensors", "test.npy", "-o", "-"]
+    done = subprocess.run(command, check=False, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_an_alarm_of_an_earlier_run_is_said_first_and_stops_at_once(folder, capsys, monkeypatch):

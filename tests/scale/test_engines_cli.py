@@ -84,7 +84,7 @@ ERRORS = {
         "error: train/0.parquet: there is no column 'vector'"
     ),
     "fit train --engine dask --model m.onnx": "error: --model is for images, and these are tables",
-    "score ctm.safetensors rows.npy --engine dask": "error: rows.npy: neither Parquet, Arrow nor CSV",
+    "score ctm.safetensors rows.npy --engine dask": "error: rows.npy: neither Parquet, Arrow",
     "score ctm.safetensors train --engine dask --fdr 0.1": (
         "error: --fdr 0.1: needs all rows at once"
     ),

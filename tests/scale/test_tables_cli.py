@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from helpers.data import Data
 from helpers.shell import run
+from pyarrow import feather
 
 import typica
 from typica import scale
@@ -120,7 +120,8 @@ def test_verdicts_are_shown_printed_and_written_to_one_file(folder, data: Data, 
         assert "are shown" not in run(capsys, *score, "--limit", str(n))
         assert "are shown" not in run(capsys, *score, "--limit", "0")
     out = run(capsys, "score", "ctm.safetensors", "new", "-o", "-")
-    assert [json.loads(line)["verdict"] for line in out.splitlines()] == expected.verdict.tolist()
+    *lines, end = map(json.loads, out.splitlines())
+    assert [line["verdict"] for line in lines] == expected.verdict.tolist() and end == {"end": 60}
     for name in ("v.csv", "v.jsonl", "v.parquet"):
         run(capsys, "score", "ctm.safetensors", "new", "-o", name, "--only", "atypical")
     assert len(pq.read_table("v.parquet")) == expected.n_atypical
@@ -153,7 +154,7 @@ def test_csv_parquet_and_arrow_take_the_same_options(folder, data: Data, capsys)
         for options in ((), ("--columns", "f*")):
             score = ("score", "named.safetensors", name, "--id-column", "id", *options)
             lines = run(capsys, *score, "-o", "-").splitlines()
-            found = [json.loads(line) for line in lines]
+            found = [json.loads(line) for line in lines[:-1]]
             assert [line["id"] for line in found] == ids, name
             np.testing.assert_allclose([line["score"] for line in found], expected.score, rtol=1e-6)
 
@@ -177,9 +178,10 @@ def test_a_column_of_whole_numbers_at_first_may_have_fractions_later(tmp_path):
 
 def test_a_lone_file_is_read_as_a_folder_is(folder, data: Data, capsys):
     typica.CTM().fit(data.train, data.labels).calibrate(data.held_out).save("ctm.safetensors")
-    of_folder = run(capsys, "score", "ctm.safetensors", "new", "-o", "-").splitlines()
-    alone = run(capsys, "score", "ctm.safetensors", "new/0.parquet", "-o", "-").splitlines()
-    scores = [[json.loads(line)["score"] for line in lines] for lines in (of_folder, alone)]
+    scores = []
+    for inputs in ("new", "new/0.parquet"):
+        *lines, _ = run(capsys, "score", "ctm.safetensors", inputs, "-o", "-").splitlines()
+        scores.append([json.loads(line)["score"] for line in lines])
     np.testing.assert_allclose(scores[0], scores[1])
 
 

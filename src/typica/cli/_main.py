@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import Any, NoReturn, TextIO
 
-from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
+from typica.cli._exits import BAD_INPUT, CUT_OFF, INTERNAL, INTERRUPTED
 from typica.cli._garbage import collect_seldom
 from typica.cli._interrupt import answered_soon
 from typica.cli._several_values import spread
@@ -46,14 +46,14 @@ def _prepare_streams() -> None:
 
 
 def _flush(stream: TextIO) -> None:
-    """Flush what was printed; end quietly if the reader has gone, else say why it failed."""
+    """Flush what was printed; say why it failed, unless the reader has gone."""
     try:
         stream.flush()
     except OSError as error:
         # Python flushes again when it ends: that goes nowhere now, and cannot fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if error.errno == errno.EPIPE:
-            raise SystemExit(INTERNAL) from None
+            return
         _fail(f"standard output: cannot be written ({error.strerror})", code=BAD_INPUT)
 
 
@@ -71,6 +71,10 @@ def _run(given: list[str]) -> None:
         warnings.showwarning = _show_warning
         try:
             app(wanted, prog_name="typica")
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # Typer ends with 1
+                raise SystemExit(CUT_OFF) from None
+            raise
         except InputError as error:
             _fail(*error.lines(), code=BAD_INPUT)
         except (OSError, MemoryError) as error:

@@ -73,9 +73,9 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
             rows = scale.strangest(judged, limit)
         else:
             rows = None
-            printer = RowPrinter()
-            for batch in judged:
-                printer.write(batch.to_pydict())
+            with RowPrinter() as printer:
+                for batch in judged:
+                    printer.write(batch.to_pydict())
     found = {"n": judged.n, "rejected": judged.rejected if decided else None}
     return found if rows is None else found | {"rows": rows.to_pylist()}
 

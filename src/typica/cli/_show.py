@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
@@ -37,6 +38,14 @@ class PlainConsole(Console):
                 yield segment
             else:
                 yield Segment(_CONTROLS.sub(_escaped, segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Print nowhere from now on: the command ends its work, and with its own exit code."""
+        _print_nowhere(self.file)
+
+
+def _print_nowhere(stream: IO[str]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -137,7 +146,11 @@ def write_json(document: Mapping[str, Any], target: str) -> None:
 def write_text(text: str, target: str) -> None:
     """Write a text to a file, or to standard output for '-'."""
     if target == "-":
-        sys.stdout.write(text)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _print_nowhere(sys.stdout)
         return
     with atomic_path(Path(target)) as temporary:
         temporary.write_text(text, encoding="utf-8")

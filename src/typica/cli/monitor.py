@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import numpy as np
 import typer
@@ -51,9 +53,25 @@ def monitor(
         Path | None,
         typer.Option(
             callback=out_detector,
-            help="Keep the state in this file: read if it exists, written at the end.",
+            help="Keep the state in this file: read if it exists, written at the end. Verdicts of "
+            "a `typica score -o -` that failed half way are refused, and the file stays as it is.",
         ),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What these scores are called, such as a date: with --state, a name that was "
+            "taken in before is not counted again.",
+        ),
+    ] = None,
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset",
+            help="First end the alarm of the --state file, and start again from the calibration.",
+        ),
+    ] = False,
     stop: Annotated[
         bool,
         typer.Option("--stop", help="End at the alarm, after the scores that have come by then."),
@@ -72,12 +90,20 @@ def monitor(
     lines are CSV with such a header, as `typica score` writes them. The alarm is printed at once.
     """
     printed = prints(json=json_file, prometheus=prometheus)
+    if state is None and (reset or source is not None):
+        option = "--reset" if reset else f"--source {source}"
+        raise InputError(f"{option}: is about a state that is kept; pass --state FILE.")
     watch = _opened(detector, state, alpha)
+    if reset:
+        watch.reset()
     if state is None:
         _watch(watch, stop=stop, printed=printed)
     else:
-        with exit_on_signals(), _saved_to(state, watch):
-            _watch(watch, stop=stop, printed=printed)
+        with exit_on_signals(), _saved_to(state, watch, source):
+            if source in watch.sources:
+                _pass_over(source)
+            elif not (reset and sys.stdin.isatty()):
+                _watch(watch, stop=stop, printed=printed, whole=not _is_file(sys.stdin))
     if prometheus is not None:
         write_text(watch.prometheus(), prometheus)
     if not printed:
@@ -89,12 +115,31 @@ def monitor(
 
 
 @contextlib.contextmanager
-def _saved_to(state: Path, watch: Monitor) -> Iterator[None]:
-    """Keep what was seen in the block, interrupted or not."""
+def _saved_to(state: Path, watch: Monitor, source: str | None) -> Iterator[None]:
+    """Keep what was seen in the block, unless it was bad; interrupted, if it has no name."""
     try:
         yield
-    finally:
-        watch.save(state)
+    except (KeyboardInterrupt, SystemExit):
+        if source is None:
+            watch.save(state)
+        raise
+    if source is not None and source not in watch.sources:
+        watch.sources.append(source)
+    watch.save(state)
+
+
+def _pass_over(source: str) -> None:
+    """Read standard input to its end, so that whoever writes it can end, and count nothing."""
+    complain(f"--source {source}: was taken in before; nothing is counted")
+    while sys.stdin.buffer.read1():
+        pass
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Tell whether a stream is a file, which `typica score` writes whole or not at all."""
+    with contextlib.suppress(OSError, ValueError):
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    return False
 
 
 def _opened(detector: Path | None, state: Path | None, alpha: str | None) -> Monitor:
@@ -138,8 +183,11 @@ def _check_same(kept: Monitor, state: Path, detector: Path) -> None:
         )
 
 
-def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
-    """Read scores as they come, and print an alarm at once."""
+def _watch(watch: Monitor, *, stop: bool, printed: bool, whole: bool = False) -> None:
+    """Read scores as they come, and print an alarm at once.
+
+    whole: as `read_scores` takes it.
+    """
     before = watch.inputs
     said = watch.alarm
     if said:
@@ -148,7 +196,7 @@ def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
         return
     if sys.stdin.isatty():
         complain("reading scores from the terminal; end with Ctrl-D")
-    for scores, predicted in read_scores(sys.stdin, name="stdin"):
+    for scores, predicted in read_scores(sys.stdin, name="stdin", whole=whole):
         watch.update(scores, predicted)
         if watch.alarm and not said:
             said = True
@@ -156,7 +204,7 @@ def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
         if said and stop:
             return
     if watch.inputs == before:
-        _say_that_none_came(watch)
+        complain("no scores came on standard input")
 
 
 def _say_alarm(watch: Monitor, *, printed: bool) -> None:
@@ -164,17 +212,6 @@ def _say_alarm(watch: Monitor, *, printed: bool) -> None:
     target = error_console if printed else console
     where = f"the change seems to be at {watch.changed_at}"
     target.print(f"ALARM at input {watch.alarm_at}; {where}", style="red")
-
-
-def _say_that_none_came(watch: Monitor) -> None:
-    """Say that the input is empty; raise if there are no earlier scores either."""
-    if watch.inputs:
-        complain("no scores came on standard input")
-        return
-    raise InputError(
-        "no scores came on standard input; write one per line, or pipe those of "
-        "`typica score DETECTOR FILE -o -`."
-    )
 
 
 def _summarize(watch: Monitor) -> None:

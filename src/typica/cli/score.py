@@ -88,9 +88,9 @@ def score(
             "-o",
             "--output",
             callback=out_verdicts,
-            help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON. A page "
-            "of what was rejected: .html. For tables also a folder of Parquet files, in which "
-            "interrupted work is resumed.",
+            help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON, their number "
+            "last. A page of what was rejected: .html. For tables also a folder of Parquet files, "
+            "in which interrupted work is resumed.",
         ),
     ] = None,
     feature_column: FeatureColumn = None,
@@ -223,16 +223,16 @@ def _score_by_tables(wanted: _Wanted, inputs: list[str], columns: dict[str, Any]
 
 def _score_by_stream(wanted: _Wanted) -> None:
     """Judge the rows of standard input as they arrive, and print each verdict at once."""
-    printer = RowPrinter()
     seen = 0
     rejected: int | None = 0
-    for rows in _arriving(column_names(wanted.estimator)):
-        judged = judge(wanted.estimator, rows, **wanted.levels)
-        verdicts = replace(judged, row=np.arange(seen, seen + len(rows)))
-        seen += len(rows)
-        found = verdicts.n_rejected
-        rejected = None if rejected is None or found is None else rejected + found
-        printer.write(_chosen(verdicts, wanted.only).table())
+    with RowPrinter() as printer:
+        for rows in _arriving(column_names(wanted.estimator)):
+            judged = judge(wanted.estimator, rows, **wanted.levels)
+            verdicts = replace(judged, row=np.arange(seen, seen + len(rows)))
+            seen += len(rows)
+            found = verdicts.n_rejected
+            rejected = None if rejected is None or found is None else rejected + found
+            printer.write(_chosen(verdicts, wanted.only).table())
     complain(atypical_line(rejected, seen, "rows"), style="")
 
 

@@ -88,29 +88,40 @@ class RowWriter:
 class RowPrinter:
     """A RowWriter's twin for standard output: writes rows as lines of JSON, each at once.
 
+    The last line says how many there are: without it, whoever reads them knows that some are
+    missing.
+
     >>> with RowPrinter() as printer:
     ...     printer.write({"row": [0, 1], "score": [0.5, 0.25]})
     {"row": 0, "score": 0.5}
     {"row": 1, "score": 0.25}
+    {"end": 2}
     """
+
+    def __init__(self) -> None:
+        self._rows = 0
 
     def __enter__(self) -> RowPrinter:
         return self
 
     def write(self, columns: Mapping[str, Iterable[Any]]) -> None:
         """Write rows, given as columns of equal length, to standard output."""
-        _write_json(_lists(columns), sys.stdout)
+        self._rows += _write_json(_lists(columns), sys.stdout)
         sys.stdout.flush()
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            print(json.dumps({"end": self._rows}), flush=True)
 
 
 def _lists(columns: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     return {name: np.asarray(column).tolist() for name, column in columns.items()}
 
 
-def _write_json(values: dict[str, list[Any]], file: IO[str]) -> None:
-    for row in zip(*values.values(), strict=True):
+def _write_json(values: dict[str, list[Any]], file: IO[str]) -> int:
+    """Write rows as lines of JSON; return how many there are."""
+    rows = list(zip(*values.values(), strict=True))
+    for row in rows:
         record = json_values(dict(zip(values, row, strict=True)))
         file.write(json.dumps(record, allow_nan=False) + "\n")
+    return len(rows)

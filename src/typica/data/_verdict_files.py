@@ -36,7 +36,7 @@ def write_verdicts(
     verdicts
         What `judge` or `judge_images` returned.
     path
-        The file; "-" prints the rows as lines of JSON.
+        The file; "-" prints the rows as lines of JSON, and their number as the last line.
     images
         What was judged, to be shown on the page.
     only, sort

@@ -80,6 +80,12 @@ class Monitor:
     seed
         Of the random numbers that break ties.
 
+    Attributes
+    ----------
+    sources
+        The names of what was taken in, such as dates: `typica monitor --source` keeps them here,
+        so that none is counted twice.
+
     >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.normal(size=1000), alpha=0.01)
     >>> monitor.update(rng.normal(size=5000))
@@ -101,6 +107,7 @@ class Monitor:
     alarm_at: int | None
     changed_at: int | None
     largest_wealth: float
+    sources: list[str]
 
     @border
     def __init__(
@@ -124,6 +131,7 @@ class Monitor:
         self.calibration.thresholds(self._levels)  # says what is wrong with them
         self._ranks = OnlineRanks(self._reference(), cells, seed)
         self._names: list[str] = []
+        self.sources: list[str] = []
         self._begin()
 
     @border
@@ -170,7 +178,10 @@ class Monitor:
         return f"Monitor: {self.inputs} inputs, {seen}, {wealth}"
 
     def reset(self) -> None:
-        """Start again from the calibration scores; each start may raise a false alarm."""
+        """Start again from the calibration scores; each start may raise a false alarm.
+
+        What was taken in stays known by its name.
+        """
         self._ranks = OnlineRanks(self._reference(), self._ranks.cells, self._ranks.rng)
         self._begin()
 
@@ -303,6 +314,7 @@ class Monitor:
             "changed_at": self.changed_at,
         }
         seen = {"names": self._names, "rejected": self._rejected, "codes": self._codes}
+        seen |= {"sources": self.sources}
         return {
             **made_from,
             **settings,
@@ -321,6 +333,7 @@ class Monitor:
         made.largest_wealth, made.alarm_at = state["largest_wealth"], state["alarm_at"]
         made.changed_at, made._names = state["changed_at"], state["names"]
         made._rejected, made._codes = state["rejected"], state["codes"]
+        made.sources = state.get("sources", [])
         return made
 
 

@@ -28,13 +28,16 @@ class Batch(NamedTuple):
 
 
 @border
-def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "") -> Iterator[Batch]:
+def read_scores(
+    lines: Iterable[str], size: int = SIZE, name: str = "", *, whole: bool = False
+) -> Iterator[Batch]:
     """Yield batches of at most `size` scores.
 
     A line is a number or a JSON object with "score" and maybe "class" or "nearest"; or the lines
     are CSV with such a header. All lines must have a class, or none. Empty lines are skipped. Where
     `lines` is standard input or another open file, a batch is what has arrived: it does not wait
-    for a slow stream. name: what the lines are called in messages.
+    for a slow stream. name: what the lines are called in messages. whole: refuse verdicts in JSON
+    that do not end with their number, as those of `typica score -o -` do if it does not fail.
 
     >>> list(read_scores(["0.5", '{"score": 0.75}']))
     [Batch(scores=array([0.5 , 0.75]), classes=None)]
@@ -48,6 +51,8 @@ def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "") -> Itera
         scored = reader.read(block)
         while found := list(itertools.islice(scored, size)):
             yield _batch(found)
+    if whole:
+        reader.check_end()
 
 
 def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
@@ -73,6 +78,8 @@ class _Reader:
         self._number = 0
         self._header: list[str] | None = None
         self._has_class: bool | None = None
+        self._rows = 0  # since the last line that tells their number
+        self._has_verdicts = False  # as `typica score` prints them, which tells their number
 
     def read(self, lines: Iterable[str]) -> Iterator[tuple[float, Any]]:
         """Yield the score and the class of each line that is not empty."""
@@ -81,7 +88,12 @@ class _Reader:
             if not line.strip() or self._is_header(line):
                 continue
             with about(f"{self._begins}line {self._number}"):
-                score, label = _parse(line, self._header)
+                record = _record(line, self._header)
+                if self._is_end(record):
+                    continue
+                score, label = _parse(record, line)
+            self._rows += 1
+            self._has_verdicts |= "verdict" in record and self._header is None
             self._check_alike(label is not None)
             yield score, label
 
@@ -94,6 +106,25 @@ class _Reader:
             self._header = columns
         return self._header is not None
 
+    def _is_end(self, record: dict[str, Any]) -> bool:
+        """Tell whether a line is the last one of `typica score`; refuse a number that is wrong."""
+        if "end" not in record or "score" in record:
+            return False
+        if record["end"] != self._rows:
+            raise InputError(
+                f"{record['end']} rows were written and {self._rows} came; pass all of them."
+            )
+        self._rows, self._has_verdicts = 0, False
+        return True
+
+    def check_end(self) -> None:
+        """Refuse verdicts without the last line that tells their number."""
+        if self._has_verdicts:
+            raise InputError(
+                f"{self._begins}the line that ends verdicts is missing after line {self._number}: "
+                "`typica score` has failed or was stopped; nothing is kept, run both again."
+            )
+
     def _check_alike(self, has_class: bool) -> None:
         if self._has_class not in (None, has_class):
             raise InputError(
@@ -103,15 +134,11 @@ class _Reader:
         self._has_class = has_class
 
 
-def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
+def _parse(record: dict[str, Any], line: str) -> tuple[float, Any]:
     try:
-        record = _record(line, header)
         score = float(record["score"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        text = line.strip()[:60]
-        raise InputError(
-            f'{text!r} holds no score; write a number or {{"score": number}}.'
-        ) from None
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise _no_score(line) from None
     if np.isnan(score):
         raise InputError("the score is NaN; fix the input or the detector.")
     named = (record[name] for name in CLASSES if name in record)
@@ -123,12 +150,20 @@ def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
 
 def _record(line: str, header: list[str] | None) -> dict[str, Any]:
     """Return what a line says by name: CSV below a header, else JSON."""
-    if header is not None:
-        return dict(zip(header, _fields(line), strict=True))
-    record = json.loads(line)
+    try:
+        if header is not None:
+            return dict(zip(header, _fields(line), strict=True))
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _no_score(line) from None
     if isinstance(record, dict):
         return record
     return {"score": record}
+
+
+def _no_score(line: str) -> InputError:
+    text = line.strip()[:60]
+    return InputError(f'{text!r} holds no score; write a number or {{"score": number}}.')
 
 
 def _fields(line: str) -> list[str]:

@@ -68,7 +68,7 @@ class Outline:
     rows: int | None
 
     def with_text(self, ids: str | None) -> Outline:
-        """Return the outline of a CSV file with ids that are text, as they are read: 007 is not 7."""
+        """Return the outline with the ids of a CSV file as text: 007 is not 7."""
         if self.file.format != CSV or ids not in self.schema.names:
             return self
         arrow = need("pyarrow", "parquet")
