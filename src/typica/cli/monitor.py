@@ -131,7 +131,7 @@ def _saved_to(state: Path, watch: Monitor, source: str | None) -> Iterator[None]
 def _pass_over(source: str) -> None:
     """Read standard input to its end, so that whoever writes it can end, and count nothing."""
     complain(f"--source {source}: was taken in before; nothing is counted")
-    while sys.stdin.buffer.read1():
+    while sys.stdin.buffer.read(2**16):
         pass
 
 
