@@ -6,6 +6,8 @@ import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typica.spreadsheets import visible
+
 if TYPE_CHECKING:
     from jinja2 import Template
 
@@ -49,4 +51,4 @@ def shown(value: Any) -> str:
 def _template() -> Template:
     from jinja2 import Environment  # noqa: PLC0415 (only notebooks need it)
 
-    return Environment(autoescape=True).from_string(_TEMPLATE)
+    return Environment(autoescape=True, finalize=visible).from_string(_TEMPLATE)

@@ -16,6 +16,7 @@ import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ LOCK = ".lock"  # on Windows, where a folder itself has none
 DELETES_OPEN_FILES = os.name != "nt"
 _NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
 _ENDING = 20  # and the longest ending
+_DAY = 24 * 60 * 60  # seconds
 _OURS: set[str] = set()  # temporary files that this process is writing
 
 
@@ -88,15 +90,23 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _begin(target: Path) -> Path:
-    """Make a temporary file beside another, and remove those that killed processes have left."""
+    """Make a temporary file beside another, and remove those that killed processes have left.
+
+    Those of other files go when they are a day old: containers can share a folder and the host's
+    name, and do not see each other's processes.
+    """
     start = target.name.encode(errors="surrogateescape")[:_NAME].decode(errors="ignore")
     ending = target.suffix if len(target.suffix) <= _ENDING else ""
     host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    pattern = re.compile(rf"\.{re.escape(start)}\.{host}-(\d+)-[0-9a-f]{{8}}{re.escape(ending)}")
+    pattern = re.compile(rf"(?s)\.(.+)\.{host}-(\d+)-[0-9a-f]{{8}}(\.[^.]*)?")
     for entry in os.scandir(target.parent):
         found = pattern.fullmatch(entry.name)
-        if found and entry.name not in _OURS and not is_running(int(found[1])):
-            Path(entry.path).unlink(missing_ok=True)
+        if not found or entry.name in _OURS or is_running(int(found[2])):
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            old = time.time() - entry.stat().st_mtime > _DAY
+            if old or (found[1], found[3] or "") == (start, ending):
+                Path(entry.path).unlink()
     name = f".{start}.{host}-{os.getpid()}-{secrets.token_hex(4)}{ending}"
     # Made by us alone, with the mode that the user's umask leaves.
     os.close(os.open(target.with_name(name), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))

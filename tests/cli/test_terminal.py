@@ -98,13 +98,26 @@ def test_text_cells_are_quoted_and_read_back(tmp_path: Path):
         writer.write({"score": np.arange(-1.0, len(FORMULAS) - 1), "label": FORMULAS})
     rows = list(csv.reader(path.read_text(encoding="utf-8").split("\n")))
     cells = [row[1] for row in rows[1:] if row]
-    assert not [cell for cell in cells if cell[0] in "=+-@\t\r"]
+    assert [cell for cell in cells if cell[0] in "=+-@\t\r"] == ["+1", "-1"]  # which are numbers
     assert cells[6:8] == ["'tis", "cat"]
     assert rows[1][0] == "-1.0"  # a number is never quoted
     back = read_features(path)
     assert back.features[0, 0] == -1
     expected = [text.strip() for text in FORMULAS]
-    assert [str(label) for label in back.labels] == [*expected[:4], "\tx", *expected[5:]]
+    assert [str(label) for label in back.labels] == [*expected[:4], r"\tx", *expected[5:]]
+
+
+def test_texts_of_numbers_stay_as_they_are_and_control_characters_are_seen(tmp_path: Path):
+    path = tmp_path / "rows.csv"
+    texts = ["-1", "+3", "-1.5e-3", "-1+1", "-inf", "cat\x1b[31m", "gpj.\u202etac", "two\nlines"]
+    with RowWriter(path) as writer:
+        writer.write({"label": texts})
+    with path.open(newline="", encoding="utf-8") as file:
+        _, *cells = [row[0] for row in csv.reader(file)]
+    assert cells[:5] == ["-1", "+3", "-1.5e-3", "'-1+1", "'-inf"]
+    assert cells[5:] == [r"cat\x1b[31m", r"gpj.\u202etac", "two\nlines"]
+    (batch,) = read_scores(["score,nearest", "0.5,-1"])
+    assert batch.classes == ["-1"]
 
 
 def test_labels_and_classes_are_read_back(tmp_path: Path):

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -180,11 +181,24 @@ def test_what_a_killed_process_has_left_goes_with_the_next_save_of_that_name(tmp
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".a.txt.")
     write(tmp_path / "other.txt")
-    assert left.exists()
+    assert left.exists()  # a container beside ours may be writing it
     with atomic_path(path) as first:  # one that is being written stays
         write(path)
         assert first.exists() and not left.exists()
     assert {file.name for file in tmp_path.iterdir()} == {"a.txt", "other.txt"}
+
+
+@posix
+def test_what_a_killed_process_has_left_goes_after_a_day_with_any_save(tmp_path):
+    subprocess.run([sys.executable, "-c", LEAVE, tmp_path / "big.csv"], check=False)
+    (left,) = tmp_path.iterdir()
+    mine = tmp_path / ".big.csv.of-somebody-else"
+    mine.write_text("stays")
+    yesterday = time.time() - 25 * 60 * 60
+    for path in (left, mine):
+        os.utime(path, (yesterday, yesterday))
+    write(tmp_path / "other.txt")
+    assert {file.name for file in tmp_path.iterdir()} == {"other.txt", mine.name}
 
 
 FULL = """

@@ -516,6 +516,21 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path, ending):
         RowWriter(tmp_path / "x.txt")
 
 
+def test_a_column_that_is_empty_at_first_has_the_type_of_what_follows(tmp_path):
+    path = tmp_path / "rows.parquet"
+    with RowWriter(path) as writer:
+        writer.write({"row": [0], "p": np.array([None]), "name": [None]})
+        writer.write({"row": [1], "p": [1], "name": [None]})
+        writer.write({"row": [2], "p": [0.5], "name": ["cat"]})
+        writer.write({"row": [3], "p": [None], "name": [None]})
+    found = pq.read_table(path).to_pydict()
+    expected = {"p": [None, 1, 0.5, None], "name": [None, None, "cat", None]}
+    assert found == {"row": [0, 1, 2, 3], **expected}
+    with RowWriter(path) as writer:
+        writer.write({"row": [0], "p": [None]})
+    assert pq.read_table(path).to_pydict() == {"row": [0], "p": [None]}
+
+
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are POSIX's")
 @pytest.mark.parametrize("ending", RowWriter.ENDINGS)
 def test_a_disk_that_fills_at_the_end_is_said(tmp_path, ending):

@@ -25,6 +25,16 @@ from typica.verdicts import Verdicts
 EVIL = "<img src=x onerror=document.title='run'>"
 
 
+def test_a_page_shows_control_characters(tmp_path: Path):
+    nearest = np.array(["gpj.\u202etac", "cat\x1b[31m"])
+    verdicts = Verdicts(np.zeros(2), typical=np.array([False, False]), nearest=nearest)
+    write_verdicts(verdicts, tmp_path / "page.html", about="CTM\u2066")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert r"gpj.\u202etac" in page and r"cat\x1b[31m" in page and r"CTM\u2066" in page
+    assert not set(page) & set("\u202e\x1b\u2066")
+    assert not set(verdicts._repr_html_()) & set("\u202e\x1b\u2066")
+
+
 def make_verdicts(n: int = 12, files: list[str] | None = None) -> Verdicts:
     score = np.linspace(0.1, 0.9, n)[::-1].copy()
     nearest = np.array([EVIL, "bee", "cat"] * n)[:n]

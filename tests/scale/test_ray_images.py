@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,8 @@ from PIL import Image
 from typica import CTM, InputError
 from typica.data import ImageError, Preprocessing
 from typica.nets import Perceptron, open_model
+from typica.scale import _ray_dataset
+from typica.scale._columns import Columns
 from typica.scale.ray import Extractor, Scorer
 from typica.store import to_bytes
 
@@ -54,6 +59,28 @@ def test_arrays_bytes_and_paths_give_what_the_network_gives(network, tmp_path):
     assert extractor({"image": of_sizes})["features"].shape == (7, 6)
     grey = extractor({"image": PIXELS[..., 0]})["features"]
     np.testing.assert_allclose(grey, extractor({"image": PIXELS[..., :1]})["features"])
+
+
+def test_a_task_of_ray_that_is_tried_again_has_the_same_rows(monkeypatch):
+    context = SimpleNamespace(get_task_id=lambda: "a task")
+    ray = SimpleNamespace(get_runtime_context=lambda: context)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    sent = pickle.dumps(_ray_dataset._BlockStates(Keys(), Columns("x")))
+    table = pa.table({"x": [[1.0, 2.0]] * 3})
+
+    def task() -> list[bytes]:
+        run = pickle.loads(sent)  # as each task gets one
+        return [run(table).value() for _ in range(4)]
+
+    first, again = task(), task()
+    assert first == again and len(set(first)) == 4
+
+
+class Keys:
+    """A job whose state is the keys of the rows."""
+
+    def state(self, batches) -> bytes:
+        return b"".join(batch.keys().tobytes() for batch in batches)
 
 
 def test_what_is_wrong_is_told(network):

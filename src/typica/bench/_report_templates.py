@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from typica.bench._table import NEAR, Cell, Column, tone
+from typica.spreadsheets import visible
 from typica.written_numbers import percent
 
 MINUS = "\N{MINUS SIGN}"
@@ -33,6 +34,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("typica.bench.report"),
         autoescape=True,
+        finalize=visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,10 @@ from rich.text import Text
 
 from typica.as_json import json_values
 from typica.files import atomic_path
+from typica.spreadsheets import visible
 
 if TYPE_CHECKING:
     from typica.metrics import Result
-
-
-# Characters that move the cursor, colour what follows, or turn the direction of reading.
-_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class PlainConsole(Console):
@@ -34,10 +30,10 @@ class PlainConsole(Console):
     ) -> Iterable[Segment]:
         """Yield the parts of what is to be shown, control characters among text escaped."""
         for segment in super().render(renderable, options):
-            if segment.control or not _CONTROLS.search(segment.text):
+            if segment.control:
                 yield segment
             else:
-                yield Segment(_CONTROLS.sub(_escaped, segment.text), segment.style)
+                yield Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Print nowhere from now on: the command ends its work, and with its own exit code."""
@@ -46,10 +42,6 @@ class PlainConsole(Console):
 
 def _print_nowhere(stream: IO[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
 
 
 def one_line(text: str) -> str:

@@ -45,6 +45,7 @@ class RowWriter:
         self._open = ExitStack()
         self._file: IO[str] | None = None
         self._parquet: Any = None
+        self._held: list[Any] = []  # tables with a column that is None so far: it has no type yet
 
     def __enter__(self) -> RowWriter:
         self._temporary = self._open.enter_context(atomic_path(self.path))
@@ -73,14 +74,30 @@ class RowWriter:
         writer.writerows(zip(*columns, strict=True))
 
     def _write_parquet(self, values: dict[str, list[Any]]) -> None:
-        table = need("pyarrow", "parquet").table(values)
+        arrow = need("pyarrow", "parquet")
+        self._held.append(arrow.table(values))
+        known = arrow.concat_tables(self._held, promote_options="permissive").schema
+        if self._parquet is not None or arrow.null() not in known.types:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        if not self._held:
+            return
+        table = need("pyarrow", "parquet").concat_tables(self._held, promote_options="permissive")
+        self._held = []
         if self._parquet is None:
             parquet = need("pyarrow.parquet", "parquet")
             writer = parquet.ParquetWriter(self._temporary, table.schema)
             self._parquet = self._open.enter_context(writer)
-        self._parquet.write_table(table)
+        self._parquet.write_table(table.cast(self._parquet.schema))
 
     def __exit__(self, *exception: Any) -> bool | None:
+        if exception[0] is None:
+            try:
+                self._write_held()
+            except BaseException:
+                self._open.__exit__(*sys.exc_info())
+                raise
         # The last bytes are written here: a full disk shows before the temporary file is moved.
         return self._open.__exit__(*exception)
 

@@ -16,6 +16,7 @@ from typica.data._decode import ImageError
 from typica.data._image_sets import Images
 from typica.data._thumbnail import thumbnail
 from typica.errors import InputError
+from typica.spreadsheets import visible
 from typica.verdicts import WORDS, Verdicts
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("typica.data"),
         autoescape=True,
+        finalize=visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -40,7 +40,7 @@ class RayDataset:
         rows = self.data.select_columns(columns.names)
 
         def reduce(job: Job) -> bytes:
-            states = states_of(rows, partial(_block_state, job, columns), None)
+            states = states_of(rows, _BlockStates(job, columns), None)
             none = Outcome(job.state([]), None)
             outcomes = itertools.chain([none], outcomes_of(merge_on_workers(states, job.merge)))
             return merge_outcomes(job.merge, outcomes).value()
@@ -63,16 +63,24 @@ def judge_table(verdicts: VerdictsOf, table: Any) -> Any:
 # On the workers
 
 
-def _block_state(job: Job, columns: Columns, table: Any) -> Outcome:
-    """Return the result of a block; its rows are identified by Ray's task, and the block in it."""
-    task = need("ray", "ray").get_runtime_context().get_task_id()
-    _blocks_of[task] = block = _blocks_of.pop(task, 0) + 1
-    source, name = f"{task} {block}", f"a block of {len(table)} rows"
-    records = table.combine_chunks().to_batches()
-    return attempt(lambda: job.state(read_records(records, columns, source, name=name)))
+class _BlockStates:
+    """Returns the result of each block; rows are identified by Ray's task, and the block in it.
 
+    Each task unpickles one of its own, so that a task that is tried again counts from the start.
+    """
 
-_blocks_of: dict[str, int] = {}  # how many blocks each task of this process has been given
+    def __init__(self, job: Job, columns: Columns) -> None:
+        self.job = job
+        self.columns = columns
+        self.blocks = 0
+
+    def __call__(self, table: Any) -> Outcome:
+        task = need("ray", "ray").get_runtime_context().get_task_id()
+        self.blocks += 1
+        source, name = f"{task} {self.blocks}", f"a block of {len(table)} rows"
+        records = table.combine_chunks().to_batches()
+        rows = read_records(records, self.columns, source, name=name)
+        return attempt(lambda: self.job.state(rows))
 
 
 def _judged_block(judging: Judging, columns: Columns, table: Any) -> Any:
