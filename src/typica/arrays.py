@@ -274,6 +274,24 @@ def check_finite(Z: Array, first_row: int = 0) -> None:
         )
 
 
+def relative_difference(a: AnyArray, b: AnyArray) -> float:
+    """Return the largest difference of two NumPy arrays, as a part of the largest value of `b`.
+
+    It is infinite where their shapes differ, or one holds NaN or infinity and the other does not.
+
+    >>> relative_difference(np.array([2.0, -3.0]), np.array([2.0, -4.0]))
+    0.25
+    """
+    if a.shape != b.shape:
+        return np.inf
+    usual = np.isfinite(b)
+    if not np.array_equal(a[~usual], b[~usual], equal_nan=True) or not np.isfinite(a[usual]).all():
+        return np.inf
+    scale = np.abs(b[usual]).max(initial=0.0)
+    gap = np.abs(a[usual] - b[usual]).max(initial=0.0)
+    return float(gap / scale) if scale else float(gap > 0)
+
+
 def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
     """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers per row.
 

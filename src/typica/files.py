@@ -26,7 +26,6 @@ from typica.machine import is_running
 CHUNK = 1 << 18  # bytes that are read at a time
 # The errors of a disk, a quota or a file that is full.
 FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LOCK = ".lock"  # on Windows, where a folder itself has none
 DELETES_OPEN_FILES = os.name != "nt"
 _NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
@@ -285,17 +284,3 @@ def is_locked(folder: Path, handle: int) -> bool:
     except OSError:
         return False
     return os.path.samestat(there, os.fstat(handle))
-
-
-def is_ours(status: os.stat_result) -> bool:
-    """Tell whether a file is this user's and, as far as modes say, nobody else can write to it."""
-    if os.name != "posix":
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE
-
-
-def make_private(path: Path) -> None:
-    """Make sure that there is a file, and that others can neither read nor write it."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    path.chmod(0o600)

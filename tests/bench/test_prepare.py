@@ -21,7 +21,7 @@ from typica.bank import Bank
 from typica.bench import load_suite, prepare, run_experiment
 from typica.detectors import LayerEnsemble
 from typica.errors import InputError
-from typica.nets import ODIN, LayerPerturb, Settings, _start_runner, code_to_run, open_model
+from typica.nets import ODIN, LayerPerturb, Settings, _start_runner, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -59,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_bank_is_opened_once(here: Path, monkeypatch: pytest.MonkeyPatch):
     suite = load_suite("colours.toml")
-    prepare(suite, None, settings=PLAIN, trust=True)
+    prepare(suite, None, settings=PLAIN, model=MODEL)
     opened: Counter[str] = Counter()
     open_bank = Bank.open.__func__
 
@@ -68,14 +68,14 @@ def test_every_bank_is_opened_once(here: Path, monkeypatch: pytest.MonkeyPatch):
         return open_bank(cls, path)
 
     monkeypatch.setattr(Bank, "open", classmethod(counting))
-    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    sets = prepare(suite, None, settings=PLAIN, model=MODEL)
     sets.images["noise"][0]
     assert opened == {"train": 1, "test": 1, "noise": 1, "test-odin": 1, "noise-odin": 1}
 
 
 def test_features_layers_scores_and_images_of_every_set(here: Path):
     suite = load_suite("colours.toml")
-    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    sets = prepare(suite, None, settings=PLAIN, model=MODEL)
     banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
     assert set(banks) == {"train", "test", "noise", "test-odin", "noise-odin"}
     assert (
@@ -105,23 +105,23 @@ def test_a_suite_gives_the_order_of_the_outputs(here: Path):
     Path("colours.toml").write_text(f"classes = {names}\n{SUITE}")
     suite = load_suite("colours.toml")
     assert suite.to_dict()["classes"] == names
-    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    sets = prepare(suite, None, settings=PLAIN, model=MODEL)
     assert sets.classes.tolist() == names
     told = [sets.images["test"][row][0].split("/")[0] for row in range(30)]
     assert sets.test_labels.tolist() == told
     Path("colours.toml").write_text(f"classes = {['red', 'green']}\n{SUITE}")
     with pytest.raises(InputError, match="a class 'blue', which is not among the 2 given"):
-        prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+        prepare(load_suite("colours.toml"), None, settings=PLAIN, model=MODEL)
     Path("colours.toml").write_text(f"classes = {[*names, 'grey']}\n{SUITE}")
     with pytest.raises(InputError, match="4 classes for the network's 3 outputs"):
-        prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+        prepare(load_suite("colours.toml"), None, settings=PLAIN, model=MODEL)
 
 
 @pytest.mark.parametrize(("written", "meant"), [("1", 1.0), ("[0.5, 1, 2]", [0.5, 1.0, 2.0])])
 def test_a_step_is_divided_by_what_the_suite_says(here: Path, written, meant):
     step = f"[methods.odin]\nepsilon = 0.05\nstd = {written}\n"
     Path("colours.toml").write_text(SUITE.replace("[methods.odin]\n", step))
-    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, model=MODEL)
     opened = open_model(MODEL)
     pixels = opened.transform([sets.images["noise"][row][1] for row in range(30)])
     expected = ODIN(opened.extractor, epsilon=0.05, std=meant).score_samples(pixels).numpy()
@@ -133,7 +133,7 @@ def test_mahalanobis_over_layers_from_images(here: Path):
     step = "[methods.mahalanobis_layers]\nepsilon = 0.01\nimages = 24\n[methods.layer_ensemble]\n"
     Path("colours.toml").write_text(SUITE + step)
     suite = load_suite("colours.toml")
-    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    sets = prepare(suite, None, settings=PLAIN, model=MODEL)
     bank = Bank.open(next(Path("home/banks").glob("train-*")))
     opened = open_model(MODEL, layers=["0.0", "penultimate"])
     ensemble = LayerEnsemble(combine="linear").fit(bank)
@@ -152,10 +152,10 @@ def test_mahalanobis_over_layers_from_images(here: Path):
 
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
-    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
+    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     monkeypatch.setattr("typica.nets._start_runner.make_runner", None)  # nothing may be run
     monkeypatch.setattr("typica.nets.ODIN.score_samples", None)
-    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
+    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     for name in ("train", "test"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     np.testing.assert_array_equal(again.scores["odin"]["noise"], first.scores["odin"]["noise"])
@@ -163,17 +163,17 @@ def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
 
 
 def test_another_transform_gets_banks_of_its_own(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     Path("other.toml").write_text(
         SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]")
     )
-    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
+    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     assert len(list(Path("cache").iterdir())) == 10
 
 
 def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
-    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN, trust=True)
+    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN, model=MODEL)
     score, calls = ODIN.score_samples, []
 
     def failing(self, images, batch_size=64):
@@ -184,8 +184,8 @@ def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
 
     monkeypatch.setattr(ODIN, "score_samples", failing)
     with pytest.raises(KeyboardInterrupt):
-        prepare(suite, None, cache=Path("part"), settings=PLAIN, trust=True)
-    again = prepare(suite, None, cache=Path("part"), settings=PLAIN, trust=True)
+        prepare(suite, None, cache=Path("part"), settings=PLAIN, model=MODEL)
+    again = prepare(suite, None, cache=Path("part"), settings=PLAIN, model=MODEL)
     np.testing.assert_array_equal(again.scores["odin"]["test"], whole.scores["odin"]["test"])
 
 
@@ -193,7 +193,8 @@ def test_bench_on_images_with_a_report(here: Path, capsys):
     arguments = (
         "bench",
         "colours.toml",
-        "--trust",
+        "--model",
+        MODEL,
         "--data",
         ".",
         "--cache",
@@ -226,18 +227,18 @@ def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
     with pytest.raises(
         InputError, match="test has no labels; keep its images in one folder per class"
     ):
-        prepare(load_suite("flat.toml"), None, settings=PLAIN, trust=True)
+        prepare(load_suite("flat.toml"), None, settings=PLAIN, model=MODEL)
     Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
     with pytest.raises(InputError, match="there is no module 'missing'"):
-        prepare(load_suite("headless.toml"), None, settings=PLAIN, trust=True)
+        prepare(load_suite("headless.toml"), None, settings=PLAIN, model="missing:network")
 
 
 def test_a_suite_runs_code_only_where_it_is_agreed_to(here: Path, capsys):
     Path("evil.py").write_text("open('ran', 'w').close()\ndef network(): pass\n")
     Path("evil.toml").write_text(SUITE.replace(MODEL, "evil:network"))
     error = run(capsys, "bench", "evil.toml", "--data", ".", code=2)
-    assert "its model is the function evil:network, whose code (SHA-256 " in error
-    assert "agree with --trust" in error and not Path("ran").exists()
+    assert "its network is the function evil:network, whose code runs only if you name" in error
+    assert "--model evil:network." in error and not Path("ran").exists()
 
 
 def test_every_set_of_a_run_goes_through_one_backend(here: Path, monkeypatch):
@@ -252,7 +253,7 @@ def test_every_set_of_a_run_goes_through_one_backend(here: Path, monkeypatch):
 
     honest = _start_runner.make_runner
     monkeypatch.setattr(_start_runner, "make_runner", made)
-    prepare(load_suite("colours.toml"), None, settings=Settings(), trust=True)
+    prepare(load_suite("colours.toml"), None, settings=Settings(), model=MODEL)
     banks = [Bank.open(path) for path in Path("home/banks").iterdir() if "odin" not in path.name]
     runs = {(bank.settings["backend"], bank.settings["batch"]) for bank in banks}
     assert len(banks) == 3 and runs == {("torch", 4)}
@@ -260,40 +261,49 @@ def test_every_set_of_a_run_goes_through_one_backend(here: Path, monkeypatch):
     # A set that comes later is run as the others were, even where the choice was forgotten.
     shutil.rmtree("home/backends")
     shutil.rmtree(next(Path("home/banks").glob("noise-[0-9a-f]*")))
-    prepare(load_suite("colours.toml"), None, settings=Settings(), trust=True)
+    prepare(load_suite("colours.toml"), None, settings=Settings(), model=MODEL)
     assert tried.count("auto") == 1
     again = Bank.open(next(Path("home/banks").glob("noise-[0-9a-f]*")))
     assert (again.settings["backend"], again.settings["batch"]) == ("torch", 4)
 
 
-def test_a_suite_is_agreed_to_once_for_its_code(here: Path, capsys):
+def test_a_suite_asks_for_its_function_each_time(here: Path, capsys):
     bench = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
-    assert "agree with --trust, once for this code" in run(capsys, *bench, code=2)
-    run(capsys, *bench, "--trust")
-    run(capsys, *bench)
-    with Path("tiny.py").open("a") as file:
-        file.write("open('ran', 'w').close()\n")
-    sys.modules.pop("tiny")
-    assert "agree with --trust" in run(capsys, *bench, code=2)
-    assert not Path("ran").exists()
+    for _ in range(2):
+        sys.modules.pop("tiny", None)
+        error = run(capsys, *bench, "--trust", code=2)
+        assert "whose code runs only if you name it here: --model tiny:network." in error
+        assert "tiny" not in sys.modules
+        run(capsys, *bench, "--model", MODEL)
+    error = run(capsys, *bench, "--model", "other:network", code=2)
+    assert "its model is tiny:network, not other:network; name that, or leave --model out" in error
 
 
-def test_what_was_agreed_to_with_one_file_is_not_with_another(here: Path, capsys):
-    Path("one.py").write_text("open('ran-one', 'w').close()\n")
-    Path("two.py").write_text("open('ran-two', 'w').close()\n")
-    for name in ("one", "two"):
-        text = SUITE.replace(f'"{MODEL}"', f'"runpy:run_path"\nweights = "{name}.py"')
-        Path(f"{name}.toml").write_text(text)
-    # What it returns is not a network: nothing is remembered of a function that failed.
-    assert "return an nn.Module" in run(capsys, "bench", "one.toml", "--trust", code=2)
-    assert Path("ran-one").exists()
-    code_to_run("runpy:run_path", "one.py").agree()
-    assert "agree with --trust" in run(capsys, "bench", "two.toml", code=2)
-    assert not Path("ran-two").exists()
+def test_a_suite_of_another_kind_of_network_takes_no_function(here: Path):
+    Path("zoo.toml").write_text(SUITE.replace(MODEL, "resnet-18"))
+    with pytest.raises(InputError, match="its model is resnet-18, not tiny:network"):
+        prepare(load_suite("zoo.toml"), None, settings=PLAIN, model=MODEL)
+
+
+def test_banks_of_a_suite_are_made_anew_when_the_code_of_its_network_changes(here: Path):
+    suite = load_suite("colours.toml")
+    before = prepare(suite, None, settings=PLAIN, model=MODEL)
+    kind = "class ReLU(nn.Module):\n    def forward(self, x):\n        return {}\n"
+    source = Path("tiny.py").read_text().replace("nn.ReLU()", "ReLU()")
+    sums = []
+    for act in ("x.relu()", "x.relu() ** 2"):
+        made = kind.format(act)
+        Path("tiny.py").write_text(source.replace("def network", f"{made}\n\ndef network"))
+        sys.modules.pop("tiny", None)
+        found = prepare(suite, None, settings=PLAIN, model=MODEL)
+        sums.append([float(found.train.sum()), float(found.scores["odin"]["test"].sum())])
+    np.testing.assert_allclose(sums[0][0], before.train.sum(), rtol=1e-5)
+    assert all(first != second for first, second in zip(*sums, strict=True))
+    assert len(list(Path("home/banks").glob("train-*"))) == 1
 
 
 def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     bank = next(
         path
         for path in Path("cache").iterdir()
@@ -303,7 +313,7 @@ def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
     for place in (bank, "noise.npy"):
         Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
         sets = prepare(
-            load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True
+            load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL
         )
         np.testing.assert_array_equal(sets.ood["noise"], Bank.open(bank).features)
         assert "noise" not in sets.images and sets.scores == {}
@@ -361,7 +371,8 @@ def test_images_that_are_left_out_are_named(here: Path, capsys):
     arguments = (
         "bench",
         "colours.toml",
-        "--trust",
+        "--model",
+        MODEL,
         "--data",
         ".",
         "--cache",
@@ -384,7 +395,8 @@ def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
         capsys,
         "bench",
         "colours.toml",
-        "--trust",
+        "--model",
+        MODEL,
         "--data",
         ".",
         "--cache",
@@ -397,12 +409,13 @@ def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
 
 def test_without_any_ood_set_nothing_starts(here: Path, capsys):
     Path("none.toml").write_text(SUITE.replace('noise = { path = "noise" }', ""))
-    error = run(capsys, "bench", "none.toml", "--trust", "--data", ".", "--cache", "cache", code=2)
+    named = ("bench", "none.toml", "--model", MODEL)
+    error = run(capsys, *named, "--data", ".", "--cache", "cache", code=2)
     assert "has none of its OOD sets: svhn (absent: " in error and not Path("cache").exists()
 
 
 def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL)
     bank = next(
         path
         for path in Path("cache").iterdir()
@@ -413,7 +426,7 @@ def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
     )
     Path("1").touch()
     with pytest.raises(InputError, match="features of another network, weights"):
-        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
+        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, model=MODEL)
 
 
 def test_names_that_leave_the_folder_are_refused(here: Path):
@@ -432,7 +445,8 @@ def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
             shutil.copytree(here / "more" / "green", here / split / f"extra{i}")
     arguments = (
         "bench",
-        "--trust",
+        "--model",
+        MODEL,
         "colours.toml",
         "--data",
         ".",
@@ -449,7 +463,7 @@ def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
     np.savez("test.npz", images=np.zeros((4, 8, 8, 3), np.uint8), labels=[0, 1, 2, 0])
     Path("mixed.toml").write_text(SUITE.replace('path = "test"', 'path = "test.npz"'))
     with pytest.raises(InputError, match=r"test has the label .* which train lacks"):
-        prepare(load_suite("mixed.toml"), None, settings=PLAIN, trust=True)
+        prepare(load_suite("mixed.toml"), None, settings=PLAIN, model=MODEL)
 
 
 def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
@@ -465,7 +479,7 @@ def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
 
 
 def test_a_report_without_a_head(here: Path, capsys):
-    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, model=MODEL)
     Path("plain").mkdir()
     for name, rows in {
         "train": sets.train,

@@ -23,7 +23,6 @@ from sklearn.datasets import load_digits
 import typica
 from typica.bank import Bank
 from typica.data import Preprocessing
-from typica.nets import agreements_file
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 SOURCE = """
@@ -122,6 +121,8 @@ def test_two_commands_lead_to_a_verdict(here: Path, capsys):
         "verdicts.json",
         "--limit",
         "5",
+        "--model",
+        "mynet:Net",
     )
     assert "of 240 images are atypical" in out
     rows = json.loads(Path("verdicts.json").read_text())["rows"]
@@ -142,13 +143,17 @@ def test_every_refusal_says_what_to_type_next(here: Path, capsys):
     error = run(capsys, "fit", "train", "--model", "mynet.Net", code=2)
     assert "did you mean mynet:Net?" in error
     run(capsys, "fit", "train", "--model", named, "--weights", "net.pth", "-o", "ctm.safetensors")
-    run(capsys, "calibrate", "ctm.safetensors", "held_out")
-    assert "of 40 images are atypical" in run(capsys, "score", "ctm.safetensors", "dots")
+    error = run(capsys, "calibrate", "ctm.safetensors", "held_out", code=2)
+    model = re.search(r"only if you name it here: (--model \S+)\.\n", error)[1].split()
+    run(capsys, "calibrate", "ctm.safetensors", "held_out", *model)
+    out = run(capsys, "score", "ctm.safetensors", "dots", *model)
+    assert "of 40 images are atypical" in out
 
 
 @pytest.mark.parametrize("model", ["mynet:load", "net.onnx"])
 def test_a_bank_by_hand_and_the_order_of_the_classes(here: Path, capsys, model: str):
     weights = () if model == "net.onnx" else ("--weights", "net.pth")
+    named = () if model == "net.onnx" else ("--model", model)
     asked = ("extract", "train", "--model", model, *weights, "-o", "train.bank")
     with pytest.raises(SystemExit):  # that is how a command ends
         typica.cli.main([*asked])
@@ -175,8 +180,9 @@ def test_a_bank_by_hand_and_the_order_of_the_classes(here: Path, capsys, model: 
         "msp",
         "--calibrate",
         "held_out",
+        *named,
     )
-    out = run(capsys, "evaluate", "msp.safetensors", "test", "--ood", "dots=dots")
+    out = run(capsys, "evaluate", "msp.safetensors", "test", "--ood", "dots=dots", *named)
     assert "200 ID inputs" in out
     choice = json.loads(
         run(
@@ -187,6 +193,7 @@ def test_a_bank_by_hand_and_the_order_of_the_classes(here: Path, capsys, model: 
             "held_out",
             "--detectors",
             "ctm,msp",
+            *named,
             "--json",
             "-",
         )
@@ -235,21 +242,26 @@ def test_code_that_lies_elsewhere_is_not_called_changed(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delitem(sys.modules, "mynet")
-    error = run(capsys, "score", detector, images, code=2)
-    assert "there is no module 'mynet' here; run in the folder where it lies" in error
+    error = run(capsys, "score", detector, images, "--model", "mynet:Net", code=2)
+    assert "there is no module 'mynet'; pass package.module:function of one" in error
 
 
-def test_consent_is_given_once_by_naming_the_function(here: Path, capsys):
+def test_every_command_names_the_function(here: Path, capsys):
     run(capsys, "extract", "train", "--model", "mynet:Net", "--weights", "net.pth", "-o", "a.bank")
     run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
-    run(capsys, "score", "ctm.safetensors", "dots")
-    agreements_file().unlink()
-    error = run(capsys, "score", "ctm.safetensors", "dots", code=2)
-    assert re.search(r"whose code \(SHA-256 [0-9a-f]{16}\.\.\., /", error)
-    assert "agree with --model mynet:Net, once for this code" in error
-    run(capsys, "score", "ctm.safetensors", "dots", "--model", "mynet:Net")
-    run(capsys, "calibrate", "ctm.safetensors", "held_out")
+    asked = ("--model", "mynet:Net")
+    for command in (
+        ("score", "ctm.safetensors", "dots"),
+        ("calibrate", "ctm.safetensors", "held_out"),
+    ):
+        sys.modules.pop("mynet", None)
+        error = run(capsys, *command, code=2)
+        assert "its network is the function mynet:Net, whose code runs only if you name it" in error
+        assert error.strip().endswith("--model mynet:Net.") and "mynet" not in sys.modules
+        run(capsys, *command, *asked)
     shutil.copy("net.pth", "other.pth")
     torch.save({**torch.load("net.pth"), "fc.bias": torch.ones(10)}, "other.pth")
-    error = run(capsys, "score", "ctm.safetensors", "dots", "--weights", "other.pth", code=2)
-    assert "agree with --model mynet:Net" in error
+    error = run(
+        capsys, "score", "ctm.safetensors", "dots", *asked, "--weights", "other.pth", code=2
+    )
+    assert "other.pth holds other weights than the detector was fitted with" in error

@@ -18,7 +18,7 @@ from typica.errors import FormatError, InputError
 from typica.origin import Origin
 
 TRANSFORM = {"resize": 40, "crop": 32, "mean": [0.5, 0.5, 0.5], "exif": True}
-ORIGIN = Origin("mine:net", "ab12", "block3", "mean", TRANSFORM, head="fc", code="77")
+ORIGIN = Origin("mine:net", "ab12", "block3", "mean", TRANSFORM, head="fc")
 
 
 def test_is_json_and_back() -> None:
@@ -72,7 +72,6 @@ CHANGES = {
     "reduce": "max",
     "transform": {**TRANSFORM, "exif": False},
     "head": None,
-    "code": "78",
 }
 
 

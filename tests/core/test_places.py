@@ -297,7 +297,7 @@ ENGINE = "it opens an engine for a block, whose errors are not its own"
 # Public names that are not called wrongly above, by the reason.
 EXEMPT: dict[object, dict[str, str]] = {
     bank: {
-        FILE: "Bank ParquetNotes bank_settings read_notes remove_bank",
+        FILE: "Bank ParquetNotes bank_settings read_notes remove_bank remove_if_changed",
         TELLS: "describe_bank",
     },
     bench: {
@@ -330,7 +330,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     metrics: {RECORD: "Metric Result", TELLS: "fpr_defined rate_interval"},
     nets: {
         RECORD: "Extraction Guarded Opened Reopened Runner Seen Trial",
-        TELLS: "agreements_file code_of code_to_agree_to code_to_run is_function one_backend",
+        TELLS: "is_function one_backend",
     },
     zoo: {TELLS: "find list_architectures"},
     rectify: {TELLS: "list_rectifiers"},

@@ -1,12 +1,8 @@
-"""No code without consent: what is named runs and is remembered, what a file names is asked for."""
+"""Code runs only if this very call or command names it; what a file names is asked for."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import json
-import os
-import stat
 import sys
 from pathlib import Path
 
@@ -14,14 +10,11 @@ import numpy as np
 import pytest
 from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE
-from helpers.watcher import Watcher
 
 import typica
 from typica.data import open_images
 from typica.errors import InputError
-from typica.nets import Settings, agreements_file, code_to_run, extract, judge_images, open_model
-from typica.nets._consent import code_of
-from typica.progress import watched_by
+from typica.nets import Settings, extract, judge_images, open_model
 
 PLAIN = Settings("torch", 8, 1)
 RAN = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
@@ -46,125 +39,49 @@ def fitted(images) -> typica.CTM:
     return typica.CTM().fit(extract(images, MODEL, "a.bank", settings=PLAIN))
 
 
-def test_what_was_named_once_runs_again_for_this_user_and_this_code(images):
+def test_a_detector_asks_for_its_function_each_time_and_never_imports_it(images):
     detector = fitted(images)
-    forgotten()
-    assert len(judge_images(detector, images)) == 60
-    assert Path("ran").exists()
-    [entry] = json.loads(agreements_file().read_text())
-    here = str(Path("tiny.py").resolve())
-    assert entry == {"function": MODEL, "file": here, "code": code_of("tiny"), "weights": None}
-    assert stat.S_IMODE(agreements_file().stat().st_mode) == 0o600
-
-
-def test_another_user_is_asked_with_the_hash_and_how_to_agree(images, monkeypatch):
-    detector = fitted(images)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("somebody").resolve()))
-    forgotten()
-    with pytest.raises(InputError, match="agree with model='tiny:network', once for") as error:
-        judge_images(detector, images)
-    assert not Path("ran").exists()
-    digest = code_of("tiny")
-    assert f"whose code (SHA-256 {digest[:16]}..., {Path('tiny.py').resolve()})" in str(error.value)
-    judge_images(detector, images, model=MODEL)
-    judge_images(detector, images)
-
-
-def test_the_same_code_in_another_folder_is_asked_for(images, monkeypatch):
-    # Modules beside it may be others there.
-    detector, source = fitted(images), Path("tiny.py").read_text()
-    Path("elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    Path("tiny.py").write_text(source)
-    forgotten()
-    with pytest.raises(InputError, match="agree with model='tiny:network'"):
-        judge_images(detector, images)
-    assert not Path("ran").exists()
-
-
-def test_other_weights_are_asked_for(images):
-    Path("0").write_text("seed")
-    code_to_run(MODEL, "0").agree()
-    assert code_to_run(MODEL, "0").is_agreed()
-    assert not code_to_run(MODEL).is_agreed() and not code_to_run(MODEL, "1").is_agreed()
-    Path("0").write_text("other")
-    assert not code_to_run(MODEL, "0").is_agreed()
+    for _ in range(2):
+        forgotten()
+        with pytest.raises(InputError) as error:
+            judge_images(detector, images)
+        assert "the function tiny:network, whose code runs only if you name it here" in str(
+            error.value
+        )
+        assert str(error.value).endswith("model='tiny:network'.")
+        assert "tiny" not in sys.modules and not Path("ran").exists()
+        assert len(judge_images(detector, images, model=MODEL)) == 60
+        assert Path("ran").exists()
 
 
 def test_a_file_that_is_called_like_a_function_is_one(images):
     detector = fitted(images)
     Path("evil.py").write_text(RAN)
     Path("evil:network").write_text("")
-    origin = dataclasses.replace(
-        detector.origin_, model_file="evil:network", code=code_of("evil"), model="evil:network"
+    detector.origin_ = dataclasses.replace(
+        detector.origin_, model_file="evil:network", model="net.onnx"
     )
-    detector.origin_ = origin
     forgotten()
-    with pytest.raises(InputError, match="agree with model='evil:network'"):
+    with pytest.raises(InputError, match="only if you name it here: model='evil:network'"):
         judge_images(detector, images)
-    assert not Path("ran").exists()
-
-
-def test_code_that_has_changed_since_it_was_loaded_is_refused(images, monkeypatch):
-    before = open_model(MODEL).identity.code
-    Path("tiny.py").write_text(SOURCE + RAN + "\n# Edited.\n")
-    with pytest.raises(InputError, match=r"tiny\.py has changed since it was loaded.*start Python"):
-        open_model(MODEL)
-    assert [entry["code"] for entry in json.loads(agreements_file().read_text())] == [before]
-    monkeypatch.syspath_prepend(Path.cwd())
-    importlib.reload(sys.modules["tiny"])
-    assert open_model(MODEL).identity.code == code_of("tiny") != before
-
-
-def test_code_that_nothing_tells_from_other_code_is_asked_for_each_time(images):
-    assert code_to_run("builtins:eval") is None
-    assert code_to_run(MODEL, Path.cwd()) is None
-    assert code_to_run(MODEL, {"a": 1}) is None
-    assert code_to_run("nowhere:network") is None
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_a_file_that_others_can_write_agrees_to_nothing(images):
-    fitted(images)
-    agreements_file().chmod(0o666)
-    assert not code_to_run(MODEL).is_agreed()
-    notes = Watcher()
-    with watched_by(notes):
-        open_model(MODEL)
-    assert any("can be written by others" in text for text in notes.notes)
-
-
-@pytest.mark.parametrize("text", ["", "{", "3", '{"a": 1}', "[[[", "[1]"])
-def test_a_damaged_file_agrees_to_nothing_and_is_written_anew(images, text: str):
-    agreements_file().parent.mkdir(parents=True)
-    agreements_file().write_text(text)
-    agreements_file().chmod(0o600)
-    assert not code_to_run(MODEL).is_agreed()
-    open_model(MODEL)
-    assert code_to_run(MODEL).is_agreed()
-
-
-def test_where_nothing_can_be_written_it_is_said_and_works(images, monkeypatch):
-    Path("file").write_text("")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("file").resolve()))
-    notes = Watcher()
-    with watched_by(notes):
-        open_model(MODEL)
-    assert any(text.startswith("cannot remember that tiny:network may run") for text in notes.notes)
-
-
-def test_a_relative_config_folder_is_not_one(monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert agreements_file() == Path.home() / ".config/typica/agreed.json"
+    assert not Path("ran").exists() and "evil" not in sys.modules
 
 
 def test_in_the_shell(images, capsys):
     fitted(images).save("ctm.safetensors")
     np.save("photos.npy", np.zeros((2, 8, 8, 3), dtype=np.uint8))
-    agreements_file().unlink()
-    forgotten()
-    error = run(capsys, "score", "ctm.safetensors", "photos.npy", code=2)
-    assert "agree with --model tiny:network, once for this code" in error
-    assert not Path("ran").exists()
-    run(capsys, "score", "ctm.safetensors", "photos.npy", "--model", MODEL)
-    run(capsys, "score", "ctm.safetensors", "photos.npy")
+    for _ in range(2):
+        forgotten()
+        error = run(capsys, "score", "ctm.safetensors", "photos.npy", code=2)
+        assert "whose code runs only if you name it here: --model tiny:network." in error
+        assert not Path("ran").exists()
+        run(capsys, "score", "ctm.safetensors", "photos.npy", "--model", MODEL)
+
+
+def test_a_file_in_the_working_folder_takes_the_place_of_no_installed_package(images, monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    Path("colorsys.py").write_text(RAN)
+    Path("tiny.py").write_text("import colorsys\ncolorsys.rgb_to_hsv\n" + SOURCE)
+    before = list(sys.path)
+    open_model(MODEL)
+    assert not Path("ran").exists() and sys.path == before

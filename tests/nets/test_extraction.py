@@ -29,7 +29,6 @@ from typica.errors import InputError
 from typica.nets import (
     BACKENDS,
     Settings,
-    agreements_file,
     extract,
     features_of,
     make_runner,
@@ -304,14 +303,13 @@ def test_from_images_to_verdicts_in_the_shell(here: Path, photos: Path, capsys):
 def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, photos: Path, capsys):
     bank_and_detector(capsys, photos)
     photo = str(photos / "red" / "07.png")
-    agreements_file().unlink()  # as if somebody else had made the detector
-    assert "agree with --model tiny:network" in run(
+    assert "only if you name it here: --model tiny:network." in run(
         capsys, "score", "ctm.safetensors", photo, code=2
     )
     Path("tiny.py").write_text(SOURCE.replace('seed="0"', 'seed="1"'))
     sys.modules.pop("tiny")
     error = run(capsys, "score", "ctm.safetensors", photo, "--model", MODEL, code=2)
-    assert "the code of tiny:network is not what it was when the detector was fitted" in error
+    assert "tiny:network holds other weights than the detector was fitted with" in error
     run(capsys, "fit", "a.bank", "-o", "plain.safetensors", "--detector", "mahalanobis")
     np.save("z.npy", Bank.open("a.bank").features)
     run(capsys, "fit", "z.npy", "-o", "features.safetensors")
@@ -570,9 +568,11 @@ def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, ph
     sys.modules.pop("tiny")
     with pytest.raises(InputError, match="weights is"):
         extract(open_images(photos), open_model(MODEL), "a.bank", settings=PLAIN)
-    Path("tiny.py").write_text(SOURCE + "\n# edited\n")
+    bent = "class ReLU(nn.Module):\n    def forward(self, x):\n        return abs(x)\n\n\n"
+    source = SOURCE.replace("def network", bent + "def network").replace("nn.ReLU()", "ReLU()")
+    Path("tiny.py").write_text(source)
     sys.modules.pop("tiny")
-    with pytest.raises(InputError, match="code is"):
+    with pytest.raises(InputError, match="tiny:network has changed"):
         extract(open_images(photos), open_model(MODEL), "a.bank", settings=PLAIN)
 
 

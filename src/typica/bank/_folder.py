@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typica.bank._files import HEAD, NAMES, OFFSETS
 from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, read_manifest
 from typica.errors import InputError, listed
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
+from typica.origin import PROBE, SAME_ANSWER, probe_difference
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -68,11 +70,25 @@ def differing_settings(there: Any, here: Any, path: str = "") -> list[str]:
     if isinstance(there, dict) and isinstance(here, dict):
         lines = []
         for key in sorted({*there, *here}):
-            lines += differing_settings(there.get(key), here.get(key), f"{path}.{key}")
+            if key == PROBE and not path:
+                lines += _changed(there, here)
+            else:
+                lines += differing_settings(there.get(key), here.get(key), f"{path}.{key}")
         return lines
     if there == here:
         return []
     return [f"{path.lstrip('.')} is {_shown(there)} there and {_shown(here)} here"]
+
+
+def _changed(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """Say so if the network, the same by name and weights, gives other numbers than it did."""
+    apart = probe_difference(there.get(PROBE), here.get(PROBE))
+    if apart <= SAME_ANSWER:
+        return []
+    return [
+        f"{here.get('model')} has changed: its answer to one fixed image is another than then, by "
+        f"{apart:.1e} of the largest value"
+    ]
 
 
 def _shown(value: Any) -> str:
@@ -89,6 +105,18 @@ def bank_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         return None
     manifest = read_manifest(folder)
     return manifest.settings if manifest.complete else None
+
+
+def remove_if_changed(path: str | os.PathLike[str], identity: Mapping[str, Any]) -> bool:
+    """Delete a bank, finished or not, whose network of code has changed since; tell whether it was.
+
+    identity: of the bank that is wanted there now.
+    """
+    folder = Path(path)
+    if not is_bank(folder) or not _changed(read_manifest(folder).identity, dict(identity)):
+        return False
+    remove_bank(folder)
+    return True
 
 
 def remove_bank(path: str | os.PathLike[str]) -> None:

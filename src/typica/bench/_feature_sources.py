@@ -72,6 +72,7 @@ def suite_features(
     cache: Path | None = None,
     settings: Settings | None = None,
     trust: bool = False,
+    model: str | None = None,
 ) -> FeatureSuite:
     """Return a suite's features: read from a folder, made on the spot, or from images.
 
@@ -81,7 +82,7 @@ def suite_features(
         The suite.
     features
         A folder of features, as `read_features_folder` takes it.
-    data, cache, settings, trust
+    data, cache, settings, trust, model
         For images: as `prepare` takes them.
     """
     if features is not None:
@@ -90,7 +91,7 @@ def suite_features(
         return builtin_features(suite)
     from typica.bench._suite_banks import prepare  # noqa: PLC0415 (needs torch, which is an extra)
 
-    return prepare(suite, data, cache=cache, settings=settings, trust=trust)
+    return prepare(suite, data, cache=cache, settings=settings, trust=trust, model=model)
 
 
 @border

@@ -8,17 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typica.bank import Bank
+from typica.bank import Bank, remove_if_changed
 from typica.data import Images, in_order, open_images
 from typica.errors import InputError, about, argument
 from typica.files import home
 from typica.nets import Settings, extract, reopen
-from typica.origin import Origin
+from typica.origin import PROBE, Origin
+from typica.progress import note
 
 
 def bank_suffix(identity: Mapping[str, Any]) -> str:
     """Return the end of the name that a bank of images has in Typica's home."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    named = {key: value for key, value in identity.items() if key != PROBE}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def forget_if_changed(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Delete a bank in Typica's home that was made before its network's code changed."""
+    if remove_if_changed(folder, identity):
+        note(f"{identity['model']} has changed: {folder.name} is made anew")
 
 
 class Banked(NamedTuple):
@@ -68,6 +76,7 @@ def banked(
         opened, transform = reopen(origin, **network, images=images)
     name = f"{path.resolve().name}-{bank_suffix(opened.identity_of(images, transform))}"
     folder = home() / "banks" / name
+    forget_if_changed(folder, opened.identity_of(images, transform))
     bank = extract(images, opened, folder, transform, settings=settings)
     return Banked(images, bank)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter
-from typica.bench._image_banks import bank_suffix
+from typica.bench._image_banks import bank_suffix, forget_if_changed
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.bench._suite import Suite
 from typica.data import Images, Preprocessing, image_batches
@@ -113,6 +113,7 @@ class Moved:
         """Return one score per image, kept in a bank of one column."""
         identity = {**self.opened.identity_of(images, self.transform), **method}
         folder = self.cache / f"{name}-{method['method']}-{bank_suffix(identity)}"
+        forget_if_changed(folder, identity)
         torch = need("torch", "torch")
         pinned = {
             "batch": self.settings.batch or BATCH,

@@ -17,7 +17,7 @@ import numpy as np
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
 from typica.bench._feature_suite import FeatureSuite, with_accuracy
-from typica.bench._image_banks import bank_suffix
+from typica.bench._image_banks import bank_suffix, forget_if_changed
 from typica.bench._image_methods import Moved, TrainImages
 from typica.bench._suite import Source, Suite
 from typica.data import (
@@ -37,7 +37,6 @@ from typica.head import Head
 from typica.nets import (
     Opened,
     Settings,
-    code_to_agree_to,
     extract,
     is_function,
     one_backend,
@@ -58,6 +57,7 @@ def prepare(
     cache: Path | None = None,
     settings: Settings | None = None,
     trust: bool = False,
+    model: str | None = None,
 ) -> FeatureSuite:
     """Return a suite's features, from its images or from banks; absent OOD sets are in `missing`.
 
@@ -72,12 +72,14 @@ def prepare(
     settings
         What runs the network, and how.
     trust
-        Whether a model that can run code, a function or a PyTorch file, may be loaded.
+        Whether a model in a PyTorch file, which can run code, may be loaded.
+    model
+        The function that the suite names as its model, so that its code may run.
     """
     if suite.builtin:
         raise InputError(f"suite {suite.name!r} brings its own data; call suite_features(suite).")
     found, missing = _find_all(suite, data)
-    opened = _open(suite, data, trust)
+    opened = _open(suite, data, trust, model)
     transform = _transform(suite, opened, found)
     banks = cache or home() / "banks"
     job = _SuiteJob(opened, transform, settings or Settings(), banks, suite)
@@ -247,6 +249,7 @@ class _SuiteJob:
             return _Set(file)
         images = self._images(name, place)
         folder = self._folder(name, images)
+        forget_if_changed(folder, self._identity(images))
         with work(name, len(images), UNIT):
             bank = extract(
                 images,
@@ -356,22 +359,26 @@ def _roots(data: Path | None) -> Iterator[Path]:
     yield home()
 
 
-def _check_trust(suite: Suite, weights: Any, trust: bool) -> None:
-    """Refuse a suite that names a function: whoever wrote the suite chose the code that runs."""
-    if not is_function(suite.model):
-        return
-    told = None if trust else code_to_agree_to(suite.model, weights)
-    if told is not None:
+def _check_named(suite: Suite, model: str | None) -> None:
+    """Refuse the code that a suite names unless the caller names it: a file runs nothing."""
+    if model is not None and model != suite.model:
         raise InputError(
-            f"suite {suite.name!r}: its model is the function {told}; "
-            f"agree with {argument('trust', True)}, once for this code."
+            f"suite {suite.name!r}: its model is {suite.model}, not {model}; name that, or leave "
+            f"{argument('model')} out."
         )
-    note(f"runs the code of {suite.model}")
+    if is_function(suite.model):
+        if model is None:
+            raise InputError(
+                f"suite {suite.name!r}: its network is the function {suite.model}, whose code runs "
+                f"only if you name it here: {argument('model', suite.model)}."
+            )
+        note(f"runs the code of {suite.model}")
 
 
-def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
+def _open(suite: Suite, data: Path | None, trust: bool, model: str | None) -> Opened:
     if suite.model is None:
         raise InputError(f"suite {suite.name!r}: names no model; add one, or pass features.")
+    _check_named(suite, model)
     weights: Any = suite.weights
     if weights not in (None, "bundled"):
         weights = suite.find(weights, data)
@@ -381,9 +388,8 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
                 f"suite {suite.name!r}: there are no weights {suite.weights}; "
                 f"put them into {places or 'a folder that you pass as data'}."
             )
-    _check_trust(suite, weights, trust)
-    model = None if ":" in suite.model else suite.find(suite.model, data)
-    name = str(model or suite.model)
+    found = None if ":" in suite.model else suite.find(suite.model, data)
+    name = str(found or suite.model)
     if not suite.layers:
         return open_model(name, weights, layer=suite.layer, trust=trust)
     layers = [*suite.layers, suite.layer or "penultimate"]

@@ -90,13 +90,15 @@ Split = Annotated[
 ]
 Trust = Annotated[
     bool,
-    typer.Option(
-        "--trust", help="Allow loading what can run code: TorchScript, .pt2, a suite's function."
-    ),
+    typer.Option("--trust", help="Allow loading files that can run code: TorchScript, .pt2."),
 ]
 MovedModel = Annotated[
     str | None,
-    typer.Option("--model", help="For images: the model, if it has moved or is new."),
+    typer.Option(
+        "--model",
+        help="For images: the model, if it has moved, is new, or is a function, whose code runs "
+        "only if it is named here.",
+    ),
 ]
 MovedWeights = Annotated[
     Path | None, typer.Option("--weights", help="For images: the checkpoint, if it has moved.")

@@ -82,6 +82,13 @@ def bench(
         ),
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the banks of --data are kept.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The function that the suite names as its network, package.module:function: its "
+            "code runs only if it is named here."
+        ),
+    ] = None,
     trust: Trust = False,
     backend: Backend = "auto",
     on_error: OnError = "stop",
@@ -125,6 +132,7 @@ def bench(
         cache=cache,
         settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
         trust=trust,
+        model=model,
     )
     workbench = Workbench(sets, described.protocol)
     outcome = run_experiment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def describe(estimator: Estimator) -> dict[str, Any]:
         description["classes"] = {"n": len(classes), "names": classes.tolist()}
     origin = getattr(final, "origin_", None)
     if origin is not None:
-        known = origin.to_dict().items()
+        known = dataclasses.replace(origin, probe=None).to_dict().items()
         description["origin"] = {key: value for key, value in known if value is not None}
     return description | _decisions(final)
 

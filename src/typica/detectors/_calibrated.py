@@ -335,7 +335,7 @@ class Calibrated(Provisional):
         known = vars(self)
         scoring.__dict__.update({name: known[name] for name in known if name not in _DECISIONS})
         if hasattr(scoring, "origin_"):
-            scoring.origin_ = scoring.origin_.without_places()
+            scoring.origin_ = scoring.origin_.alone()
         try:
             return store.fingerprint(scoring)
         except InputError:

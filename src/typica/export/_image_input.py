@@ -109,10 +109,11 @@ def _open_already(
         return opened, network.transform
     known = Preprocessing.from_dict(origin.transform)
     found = opened.origin(known)
-    for key in ("weights", "code", "layer", "head", "reduce"):
+    for key in ("weights", "layer", "head", "reduce"):
         if getattr(found, key) != getattr(origin, key):
             raise InputError(
                 f"the network differs in its {key} from the one that the detector was fitted for; "
                 "pass that one, as reopen opens it."
             )
+    origin.check_answer(found.probe)
     return opened, known

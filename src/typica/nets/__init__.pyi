@@ -1,6 +1,5 @@
 from . import zoo
 from ._adascale import AdaSCALE
-from ._consent import agreements_file, code_of, code_to_agree_to, code_to_run, is_function
 from ._explain_images import explain_images
 from ._extract import extract
 from ._extracted_batch import Extraction, run_directly
@@ -13,6 +12,7 @@ from ._judge_images import judge_images
 from ._layer_perturb import LayerPerturb, mislead
 from ._nac import LayerNAC
 from ._network_input import check_settings, transform_for
+from ._network_of_function import is_function
 from ._open_model import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
@@ -48,12 +48,8 @@ __all__ = [
     "Seen",
     "Settings",
     "Trial",
-    "agreements_file",
     "check_no_network",
     "check_settings",
-    "code_of",
-    "code_to_agree_to",
-    "code_to_run",
     "explain_images",
     "extract",
     "features_of",

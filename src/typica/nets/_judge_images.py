@@ -53,8 +53,8 @@ def judge_images(
         As `typica.judge` takes them; groups: what each image belongs to, also for those that are
         left out.
     model, weights
-        The network, or where it is now, if it has moved. A detector cannot ask for the code of a
-        function, `package.module:function`, to run: to name it, here or before, is to agree.
+        The network, or where it is now, if it has moved. A detector cannot make the code of a
+        function, `package.module:function`, run: it must be named here.
     transform
         The preprocessing, as `extract` takes it, where the detector was fitted on plain features
         and remembers none.

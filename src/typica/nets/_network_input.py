@@ -21,11 +21,10 @@ from typica.errors import InputError, InputWarning, about, argument, border, war
 from typica.nets._extracted_batch import run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
+from typica.nets._probe import SIDES
 from typica.progress import is_watched, note
 
 _LOOKED_AT = 16  # images whose sizes are compared
-# Sides that a network may have been made for, where it does not take the images as they are.
-_SIDES = (224, 32, 28, 64, 8, 16, 48, 56, 84, 96, 112, 128, 160, 192, 240, 256, 299, 320, 384, 512)
 _LARGEST = 512 * 512  # pixels of an image that may be meant to be taken as it is
 _MODES = {3: "RGB", 1: "L"}
 _RAW = 2.0  # a mean of the input above this is of values from 0 to 255
@@ -124,7 +123,7 @@ def _say_how() -> str:
 
 def _fitting(network: _NetworkInput, sizes: list[Size]) -> tuple[int, Size]:
     """Return the channels and the size that the network takes: the images' own, or the only one."""
-    squares = [(side, side) for side in _SIDES]
+    squares = [(side, side) for side in SIDES]
     small = [size for size in sizes if math.prod(size) <= _LARGEST]
     fits = _that_fit(network, network.sides or [*small, *squares])
     first = next(fits, None)

@@ -6,14 +6,36 @@ import contextlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, cast
 
 from typica.data import Preprocessing
 from typica.errors import InputError
-from typica.nets._consent import code_that_runs
+from typica.nets import zoo
 from typica.nets._extracted_batch import closest_names
+
+FILES = (".onnx", ".safetensors", ".pt", ".pth", ".torchscript", ".ts", ".pt2")  # of models
+
+
+def is_function(spec: Any) -> bool:
+    """Tell whether a network is named as package.module:function, whose code has to run."""
+    if not isinstance(spec, str) or ":" not in spec or zoo.find(spec) is not None:
+        return False
+    return Path(spec).suffix.lower() not in FILES
+
+
+def module_exists(name: str) -> bool:
+    """Tell whether there is a module of this name, installed or in this folder; none is run."""
+    importlib.invalidate_caches()
+    folders: Sequence[str] | None = [*sys.path, str(Path.cwd())]
+    for part in name.split("."):
+        found = PathFinder.find_spec(part, folders)
+        if found is None:
+            return False
+        folders = found.submodule_search_locations
+    return True
 
 
 def network_of_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | None]:
@@ -70,9 +92,14 @@ def _binds(signature: inspect.Signature, arguments: tuple[Any, ...]) -> bool:
 
 @contextlib.contextmanager
 def _code_of_the_user() -> Iterator[None]:
-    """Find modules in the current directory, for a while, and say what their code raises."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    """Find modules in the current directory too, for a while, and say what their code raises.
+
+    It comes last: a file that happens to be there takes the place of no installed package. No
+    bytecode is written: Python would run it in place of a module that changes within a second.
+    """
+    here, written = str(Path.cwd()), sys.dont_write_bytecode
+    sys.path.append(here)
+    sys.dont_write_bytecode = True
     try:
         yield
     except InputError:
@@ -82,8 +109,9 @@ def _code_of_the_user() -> Iterator[None]:
             f"it raised {type(error).__name__} ({error}); fix the function."
         ) from error
     finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(here)
+        sys.dont_write_bytecode = written
+        if here in sys.path:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(here)]
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
@@ -96,13 +124,13 @@ def _function(module: str, name: str) -> Callable[..., Any]:
         if module.startswith(missing):
             advice = "pass package.module:function of one that is installed, or that lies here"
         raise InputError(f"there is no module {missing!r}; {advice}.") from error
-    code_that_runs(module)  # notes the code as soon as it is loaded
     function = getattr(home, name, None)
     if not callable(function):
         public = [key for key in vars(home) if not key.startswith("_")]
         names = [key for key in public if callable(getattr(home, key))]
         raise InputError(
-            f"{module} has no function {name!r}; it has {closest_names(name, names) or 'none'}."
+            f"{module} ({getattr(home, '__file__', 'built in')}) has no function {name!r}; it has "
+            f"{closest_names(name, names) or 'none'}."
         )
     return cast("Callable[..., Any]", function)
 

@@ -14,11 +14,16 @@ from typica.errors import FormatError, InputError, about, argument, border, by_c
 from typica.files import reading
 from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
-from typica.nets._consent import FILES, code_of, code_that_runs, code_to_run, is_function
-from typica.nets._network_of_function import network_of_function
+from typica.nets._network_of_function import (
+    FILES,
+    is_function,
+    module_exists,
+    network_of_function,
+)
+from typica.nets._probe import probe
 from typica.nets._reduce import Reduction, check_reduction
 from typica.nets.extractors.dense import load_perceptron
-from typica.origin import Origin
+from typica.origin import PROBE, Origin
 
 PROGRAMS = FILES[2:]  # files of PyTorch, which can run code
 
@@ -28,7 +33,7 @@ class ModelIdentity:
     """What tells an opened model's features from those of another network or layer.
 
     model: its name. weights: a digest. layer: the feature's, or several. reduce: how maps become
-    rows. head: its name, where it was given. code: a digest of what a function is defined in.
+    rows. head: its name, where it was given.
     """
 
     model: str
@@ -36,15 +41,12 @@ class ModelIdentity:
     layer: str | list[str] | None
     reduce: str
     head: str | None = None
-    code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return an opened model's identity as banks keep it: JSON, without what does not apply."""
         known = asdict(self)
         if self.head is None:
             del known["head"]
-        if not is_function(self.model):
-            del known["code"]
         return known
 
 
@@ -61,6 +63,9 @@ class Opened(NamedTuple):
         What tells its features from those of another network or layer.
     model_file, weights_file
         Where they are, if they are files.
+    answers
+        Of a network of code, which its weights do not tell from others: what it gives for one fixed
+        image, by preprocessing, as far as it was asked; else None.
     """
 
     extractor: Any
@@ -68,17 +73,26 @@ class Opened(NamedTuple):
     identity: ModelIdentity
     model_file: str | None = None
     weights_file: str | None = None
+    answers: dict[Preprocessing, Any] | None = None
 
     def identity_of(self, images: Images, transform: Preprocessing) -> dict[str, Any]:
         """Return what tells a bank of these images by this network from all others."""
         made = {"transform": transform.to_dict(), "data": images.fingerprint()}
-        return {**self.identity.to_dict(), **made}
+        return {**self.identity.to_dict(), **made, **self._probed(transform)}
 
     def origin(self, transform: Preprocessing) -> Origin:
         """Return the origin of the features of images that are preprocessed like this."""
         files = {"model_file": self.model_file, "weights_file": self.weights_file}
-        made = {"transform": transform.to_dict(), **files}
+        made = {"transform": transform.to_dict(), **files, **self._probed(transform)}
         return Origin.from_dict({**self.identity.to_dict(), **made})
+
+    def _probed(self, transform: Preprocessing) -> dict[str, Any]:
+        """Return the network's answer to one fixed image, if it is code; asked for once."""
+        if self.answers is None:
+            return {}
+        if transform not in self.answers:
+            self.answers[transform] = probe(self.extractor, transform)
+        return {PROBE: self.answers[transform]}
 
 
 @dataclass(frozen=True)
@@ -107,9 +121,8 @@ class _Asked:
             layer=self.layer if self.layers is None else list(self.layers),
             reduce=self.reduce if isinstance(self.reduce, str) else _function_name(self.reduce),
             head=self.head,
-            code=code_that_runs(name.rpartition(":")[0]) if is_function(name) else None,
         )
-        return Opened(extractor, transform, identity)
+        return Opened(extractor, transform, identity, answers={} if callable(self.reduce) else None)
 
 
 @border
@@ -133,8 +146,7 @@ def open_model(
     - "package.module:function", called with no arguments, or with `weights`, which returns an
       nn.Module, or a pair of one and its Preprocessing; a class, or a function that takes no
       weights, is given those of a checkpoint afterwards. This runs the code of that module and
-      function; the current directory is searched. To name it is to agree, which is remembered, so
-      that a detector fitted on its features may open it again;
+      function; the current directory is searched last. To name it, in this very call, is to agree;
     - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
       such a file can run any code when it is loaded;
     - an nn.Module.
@@ -162,7 +174,8 @@ def open_model(
         if weights is not None:
             raise InputError("weights for a module, which has its own; leave weights out.")
         kind = type(spec)
-        return asked.of(f"{kind.__module__}.{kind.__qualname__}", asked.of_module(spec), None)
+        opened = asked.of(f"{kind.__module__}.{kind.__qualname__}", asked.of_module(spec), None)
+        return opened._replace(answers={})
     with reading(spec, "not a model that can be read", "export it again"):
         return _open(str(spec), weights, asked, trust)
 
@@ -200,10 +213,7 @@ def _open_function(spec: str, weights: Any, asked: _Asked) -> Opened:
     """Open what a function makes; to name it is to agree to its code."""
     model, transform = network_of_function(spec, weights)
     opened = asked.of(spec, asked.of_module(model), transform)
-    code = code_to_run(spec, weights)
-    if code is not None:
-        code.agree()
-    return opened._replace(weights_file=_file_to_reopen(weights))
+    return opened._replace(weights_file=_file_to_reopen(weights), answers={})
 
 
 def _no_model(spec: str) -> FormatError:
@@ -229,7 +239,7 @@ def _forms() -> str:
 def _meant(spec: str) -> str:
     """Return a question about a function that is named with a dot in place of the colon."""
     module, _, name = spec.rpartition(".")
-    return f" (did you mean {module}:{name}?)" if module and code_of(module) is not None else ""
+    return f" (did you mean {module}:{name}?)" if module and module_exists(module) else ""
 
 
 def _python_file(path: Path) -> FormatError:
@@ -255,14 +265,14 @@ def _file_to_reopen(name: Any) -> str | None:
 
 
 def _function_name(function: Any) -> str:
-    """Return what tells a network's `reduce` from other functions: its module, name and code."""
+    """Return what tells a network's `reduce` from other functions: its module and name."""
     name = getattr(function, "__qualname__", None)
     if name is None or "<" in name:
         raise InputError(
             f"reduce={name or type(function).__name__} has no name that tells it from others; "
             "pass a function defined with def at the top of a module, or mean, max, flatten or cls."
         )
-    return f"{function.__module__}.{name} {code_of(function.__module__)}"
+    return f"{function.__module__}:{name}"
 
 
 def _from_zoo(name: str, weights: Any) -> Any:

@@ -11,8 +11,8 @@ from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument, border, by_caller
 from typica.files import sha256
 from typica.nets import zoo
-from typica.nets._consent import FILES, code_of, code_to_agree_to, is_function
 from typica.nets._network_input import transform_for
+from typica.nets._network_of_function import FILES, is_function
 from typica.nets._open_model import PROGRAMS, Opened, open_model
 from typica.origin import Origin
 
@@ -47,8 +47,8 @@ def reopen(
 ) -> Reopened:
     """Open the network of `origin` again and check that it is the same.
 
-    A model that is a function runs its owner's code; a file alone cannot ask for that, so the user
-    must have named it, in `model` or before.
+    A model that is a function runs its owner's code; a file cannot ask for that, so that `model`
+    must name it.
 
     Parameters
     ----------
@@ -65,13 +65,10 @@ def reopen(
     """
     if origin is None:
         return _first_opened(model, weights, transform, images, layers=layers, trust=trust)
+    _check_reduction(origin)
     spec = _remembered_model(origin) if model is None else model
     file = _remembered_weights(origin, spec) if weights is None else _existing(weights)
     _check_program(spec, origin)
-    _check_code(spec, origin)
-    _check_reduction(origin)
-    if model is None:
-        _check_agreed(spec, file)
     opened = open_model(
         spec,
         file,
@@ -84,6 +81,8 @@ def reopen(
     if opened.identity.weights != origin.weights:
         raise _other_weights(file or spec)
     known = Preprocessing.from_dict(origin.transform)
+    if origin.probe is not None:
+        origin.check_answer(opened.origin(known).probe)
     if transform is not None and images is not None:
         _check_transform(transform_for(opened, images, transform), known)
     return Reopened(opened, known)
@@ -116,7 +115,13 @@ def _check_transform(given: Preprocessing, known: Preprocessing) -> None:
 
 
 def _remembered_model(origin: Origin) -> str:
-    """Return the model to open, unless it is a file that has gone."""
+    """Return the model to open; refuse a function, and a file that has gone."""
+    spec = origin.model if origin.model_file is None else origin.model_file
+    if is_function(spec):
+        raise InputError(
+            f"its network is the function {spec}, whose code runs only if you name it here: "
+            f"{argument('model', spec)}."
+        )
     if origin.model_file is not None:
         if not Path(origin.model_file).is_file():
             raise InputError(
@@ -125,7 +130,7 @@ def _remembered_model(origin: Origin) -> str:
             )
         return origin.model_file
     is_file = Path(origin.model).suffix.lower() in FILES
-    if zoo.find(origin.model) is None and not is_file and not is_function(origin.model):
+    if zoo.find(origin.model) is None and not is_file:
         again = "judge in Python, where it can be passed, or extract with a file and fit again"
         raise InputError(
             f"was fitted on the features of a module, {origin.model}; "
@@ -136,21 +141,10 @@ def _remembered_model(origin: Origin) -> str:
 
 def _check_reduction(origin: Origin) -> None:
     """Refuse a function that made rows of maps: a file alone cannot ask for its code to run."""
-    name, _, code = origin.reduce.partition(" ")
-    if code:
+    if is_function(origin.reduce):
         raise InputError(
-            f"was fitted on rows that a function made of maps, reduce={name}; extract these images "
-            "with it, and judge the features."
-        )
-
-
-def _check_agreed(spec: str, weights: Any) -> None:
-    """Refuse code that a file asks for, unless the user has named it before."""
-    told = code_to_agree_to(spec, weights)
-    if told is not None:
-        raise InputError(
-            f"its model is the function {told}; "
-            f"agree with {argument('model', spec)}, once for this code."
+            f"was fitted on rows that a function made of maps, reduce={origin.reduce}; extract "
+            "these images with it, and judge the features."
         )
 
 
@@ -180,24 +174,6 @@ def _check_program(spec: Any, origin: Origin) -> None:
     path = Path(spec)
     if path.suffix.lower() in PROGRAMS and path.is_file() and sha256(path) != origin.weights:
         raise _other_weights(spec)
-
-
-def _check_code(spec: Any, origin: Origin) -> None:
-    """Refuse a function whose code has changed since the fit, before any of it runs."""
-    if not isinstance(spec, str | os.PathLike):
-        return  # a module, whose code is loaded and whose weights will be compared
-    module = str(spec).rpartition(":")[0]
-    code = code_of(module) if is_function(spec) else None
-    if code is None and origin.code is not None and is_function(spec):
-        raise InputError(
-            f"its model is the function {spec}, and there is no module {module!r} here; run in "
-            "the folder where it lies, or install it."
-        )
-    if code != origin.code:
-        raise InputError(
-            f"the code of {spec} is not what it was when the detector was fitted; "
-            "extract and fit again."
-        )
 
 
 def _other_weights(source: Any) -> InputError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, relative_difference
 from typica.errors import InputError, argument, given, reason_of
 from typica.machine import cores
 from typica.nets._extracted_batch import Extraction, joined, run_directly
@@ -301,15 +301,4 @@ def largest_difference(found: Extraction, reference: Extraction) -> float:
     pairs = [(found.layers[name], reference.layers[name]) for name in reference.layers]
     if reference.logits is not None:
         pairs.append((found.logits, reference.logits))
-    return max(_difference(a, b) for a, b in pairs)
-
-
-def _difference(a: AnyArray, b: AnyArray) -> float:
-    if a.shape != b.shape:
-        return math.inf
-    usual = np.isfinite(b)
-    if not np.array_equal(a[~usual], b[~usual], equal_nan=True) or not np.isfinite(a[usual]).all():
-        return math.inf
-    scale = np.abs(b[usual]).max(initial=0.0)
-    gap = np.abs(a[usual] - b[usual]).max(initial=0.0)
-    return float(gap / scale) if scale else float(gap > 0)
+    return max(relative_difference(a, b) for a, b in pairs)

@@ -11,7 +11,6 @@ from typing import Any
 from typica.decide import origin_of
 from typica.errors import InputError, border
 from typica.files import atomic_path
-from typica.nets import is_function
 from typica.progress import note
 from typica.serve._options import Options
 from typica.serve._served import Network, Served, read_served
@@ -93,8 +92,7 @@ def _network(served: Served, network: Network, place: Path) -> dict[str, Any]:
     if served.network is None:
         note(f"{served.name} will take features only ({served.no_images})")
         return {}
-    function = origin.model if is_function(origin.model) else None
-    model = network.model or origin.model_file or function
+    model = network.model or origin.model_file
     weights = network.weights or origin.weights_file
     settings: dict[str, Any] = {"trust": True} if network.trust else {}
     if model is not None:

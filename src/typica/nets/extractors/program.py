@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from typica.checks import count, optional
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about, argument, border
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._consent import check_trust
 from typica.nets._extracted_batch import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
@@ -80,7 +79,7 @@ class GraphExtractor:
         optional(count()).check("batch", batch)
         self.reduce = reduce
         self.path = existing(path)
-        check_trust(self.path, trust)
+        _check_trust(self.path, trust)
         if device is not None:
             check_device(device)
         self.device = torch.device("cpu" if device is None else device)
@@ -191,3 +190,14 @@ class GraphExtractor:
 
     def __repr__(self) -> str:
         return f"GraphExtractor({self.path}, layers={self.layers})"
+
+
+def _check_trust(path: Path, trust: bool) -> None:
+    """Refuse a file of PyTorch's, which can run code when it is loaded, unless it is trusted."""
+    if not trust:
+        raise InputError(
+            f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
+            "is refused; export the model to ONNX (torch.onnx.export), or name the function that "
+            "makes it, package.module:function, or, where you trust the file, agree with "
+            f"{argument('trust', True)}."
+        )
