@@ -217,7 +217,8 @@ def test_adversarial_streams():
         []
     )  # constant is exchangeable with constant
     assert monitor.inputs == 3000
-    infinite = Monitor(np.r_[normal(50), math.inf, -math.inf])
+    with pytest.warns(typica.CalibrationWarning, match="1 of 52 calibration scores are -inf"):
+        infinite = Monitor(np.r_[normal(50), math.inf, -math.inf])
     assert not infinite.update([math.inf, -math.inf, 0.0])
     with pytest.raises(
         InputError, match=r"Monitor.update: score 2 is NaN; fix the input or the detector"

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 SECONDS = 20  # that one case may take
 MEGABYTES = 2 << 10
 SEEDS = 200  # mutations to begin with
+MEMORY = Path("/dev/shm")  # where it is there, writing a case takes no disk
 AREAS = ("detectors", "features", "images", "banks")
 FEATURES = (".npy", ".npz", ".parquet", ".csv", ".txt", "rows.safetensors")
 
@@ -249,6 +250,8 @@ def main() -> None:
         return
     given.keep.mkdir(parents=True, exist_ok=True)
     if given.work:
+        if MEMORY.is_dir():
+            tempfile.tempdir = str(MEMORY)
         with tempfile.TemporaryDirectory() as folder:
             work(given.areas[0], given.seconds, Path(folder), given.keep)
     failed = False

@@ -6,7 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from typica import CTM, SHE, GradNorm, Head, InputError, Mahalanobis, OpenMax, Residual
+import typica
+from typica import (
+    CTM,
+    GMM,
+    LOF,
+    SHE,
+    CalibrationWarning,
+    GradNorm,
+    Head,
+    InputError,
+    Mahalanobis,
+    OpenMax,
+    Residual,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(60, 8))
 HEAD = Head(np.random.default_rng(1).normal(size=(3, 8)))
@@ -61,3 +74,51 @@ def test_a_fit_whose_own_rows_have_no_finite_score_is_refused(detector) -> None:
     with pytest.raises(InputError, match="no training row has a finite score; rescale"):
         detector.fit(tiny, np.arange(60) % 3)
     assert not hasattr(detector, "n_features_in_") or not hasattr(detector, "training_offset_")
+
+
+@pytest.mark.parametrize("detector", [Mahalanobis(), GMM(), LOF()])
+def test_a_calibration_by_rows_that_overflow_does_not_accept_everything(detector) -> None:
+    detector.fit(ROWS, np.arange(60) % 3)
+    held_out = np.random.default_rng(2).normal(size=(120, 8))
+    held_out[:20] *= 1e200
+    with pytest.raises(InputError, match=r"calibrate: 20 of 120 calibration scores are -inf, and"):
+        detector.calibrate(held_out)
+    assert not hasattr(detector, "calibration_")
+    held_out[3:20] /= 1e200
+    with pytest.warns(CalibrationWarning, match="3 of 120 calibration scores are -inf and rank"):
+        detector.calibrate(held_out)
+    # The sixth of 120 scores, three of which are the lowest.
+    finite = np.sort(detector.score_samples(held_out[3:]))
+    assert detector.offset_ == finite[2]
+    assert not detector.judge(held_out[:3]).typical.any()
+    with pytest.raises(InputError, match=r"judge: 3 of 120 calibration scores are -inf, and"):
+        detector.judge(ROWS, alpha=0.02)
+
+
+def test_few_rows_that_overflow_are_refused_only_where_they_set_the_threshold() -> None:
+    detector = Mahalanobis().fit(ROWS, np.arange(60) % 3)
+    with pytest.warns(CalibrationWarning, match="too few to reject anything"):
+        detector.calibrate(ROWS[:5])
+    assert detector.offset_ == -np.inf
+    with pytest.warns(CalibrationWarning):
+        detector.calibrate(np.full((5, 8), 1e200))  # no threshold of these rows either
+    assert detector.offset_ == -np.inf
+
+
+def test_a_file_whose_scores_are_all_endless_is_refused(tmp_path) -> None:
+    path = tmp_path / "d.safetensors"
+    detector = CTM().fit(ROWS, np.arange(60) % 3).calibrate(ROWS)
+    (sample,) = detector.calibration_.samples.values()
+    sample._scores[:] = -np.inf
+    detector.save(path)
+    with pytest.raises(InputError, match=r"60 of 60 calibration scores are -inf"):
+        typica.load(path)
+
+
+def test_a_threshold_beyond_float32_is_not_reached_by_every_row() -> None:
+    detector = Mahalanobis().fit(ROWS, np.arange(60) % 3).calibrate(1e25 * ROWS)
+    rows = (1e30 * ROWS[:3]).astype(np.float32)
+    for use in (detector.judge, detector.predict):
+        with pytest.raises(InputError, match=r"the threshold -.*e\+.* exceeds float32; pass float"):
+            use(rows)
+    assert (detector.predict(rows.astype(np.float64)) == -1).all()

@@ -11,7 +11,7 @@ from typica.calibration._groups import (
 from typica.calibration._levels import CalibrationOptions, Levels, false_alarm_rate
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
-from typica.calibration._scores import check_scores
+from typica.calibration._scores import check_scores, check_threshold
 from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
 from typica.calibration._warnings import warn_of_pool
 
@@ -26,6 +26,7 @@ __all__ = [
     "ScoreSample",
     "calibration_size",
     "check_scores",
+    "check_threshold",
     "false_alarm_rate",
     "guaranteed_rank",
     "p_values",

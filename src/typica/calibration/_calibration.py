@@ -31,7 +31,7 @@ from typica.calibration._groups import (
 from typica.calibration._levels import Levels
 from typica.calibration._mergeable import check_mergeable
 from typica.calibration._sample import LIMIT, ScoreSample
-from typica.calibration._scores import check_scores
+from typica.calibration._scores import check_scores, check_threshold
 from typica.calibration._sources import (
     SeenRows,
     Span,
@@ -41,7 +41,7 @@ from typica.calibration._sources import (
     source_name,
 )
 from typica.calibration._threshold import guaranteed_rank
-from typica.calibration._warnings import say_too_few, warn_of_unknown
+from typica.calibration._warnings import say_endless, say_too_few, warn_of_unknown
 from typica.checks import check_share, count, optional
 from typica.errors import InputError, border
 from typica.fdr import benjamini_hochberg, storey
@@ -253,7 +253,9 @@ class Calibration:
         offsets = np.full(len(scores), -math.inf, dtype=scores.dtype)
         groups = []
         for group, rows in group_rows(classes, self.taxonomy):
-            offsets[rows] = thresholds.get(group, -math.inf)
+            offset = thresholds.get(group, -math.inf)
+            check_threshold(offset, scores.dtype, np.finfo(scores.dtype).min)
+            offsets[rows] = offset
             groups.append(group)
         if len(scores):
             warn_of_unknown(groups, thresholds)
@@ -369,6 +371,7 @@ class Calibration:
             found[group] = sample.threshold(k)
             if k == 0:
                 helpless.append(group)
+            say_endless(sample.ordered, k, group if self.by_class else None)
         if helpless and levels.alpha:
             group = min(helpless, key=lambda name: self.samples[name].kept)
             named = group if self.by_class else None
@@ -410,7 +413,10 @@ class Calibration:
         return made
 
     def try_parts(self) -> None:
-        """Refuse a file's calibration that has no scores."""
+        """Refuse a file's calibration that has no scores, or that accepts everything."""
         scored = self.n if self.by_class else self._only().n
         if not scored:
             raise ValueError("a calibration without scores")
+        for sample in self.samples.values():
+            k = guaranteed_rank(sample.kept, self.levels.alpha, self.levels.confidence)
+            say_endless(sample.ordered, k)

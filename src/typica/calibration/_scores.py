@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ def check_scores(scores: Any) -> AnyArray:
         first = np.argmax(np.isnan(array))
         raise InputError(f"score {first} is NaN; fix the input or the detector.")
     return array
+
+
+def check_threshold(threshold: float, dtype: Any, lowest: float) -> None:
+    """Refuse a threshold below the lowest number of the scores' precision: all would reach it."""
+    if -math.inf < threshold < float(lowest):
+        raise InputError(f"the threshold {threshold:.3g} exceeds {dtype}; pass float64.")
 
 
 def in_dtype(ordered: AnyArray, dtype: np.dtype[Any]) -> AnyArray:

@@ -68,3 +68,20 @@ def say_too_few(levels: Levels, kept: int, group: str | None, of_half: bool) -> 
     if levels.confidence is not None:
         raise InputError(f"{found} are too few for {levels}; {remedy}")
     warn(f"{found} are too few to reject anything at {levels}; {remedy}", CalibrationWarning)
+
+
+def say_endless(ordered: AnyArray, k: int, group: str | None = None) -> None:
+    """Warn of scores of -inf, which rank lowest; raise if the k-th score, the threshold, is one.
+
+    ordered: the scores of a calibration or a group of it, ascending. group: its name, if any.
+    """
+    endless = int(np.searchsorted(ordered, -np.inf, side="right"))
+    if not endless:
+        return
+    found = f"{endless} of {len(ordered)} calibration scores"
+    if group is not None:
+        found += f" of group {group!r}"
+    remedy = "look at these rows, or rescale the features"
+    if 1 <= k <= endless:
+        raise InputError(f"{found} are -inf, and a threshold of -inf accepts all rows; {remedy}.")
+    warn(f"{found} are -inf and rank lowest; {remedy}.", CalibrationWarning)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import AnyArray, Array, beside, frame_index, like, namespace, to_numpy
-from typica.calibration import Calibration, Classes, Levels, check_scores
+from typica.calibration import Calibration, Classes, Levels, check_scores, check_threshold
 from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
 from typica.detectors._matches import Matches
@@ -206,7 +206,9 @@ class Decider(Calibrated):
         calibration: Calibration | None = getattr(self, "calibration_", None)
         if calibration is None or not calibration.by_class:
             offset = self.offset_
-            return self._scored(Z, False, predicted).scores, offset
+            scores = self._scored(Z, False, predicted).scores
+            check_threshold(offset, scores.dtype, namespace(scores).finfo(scores.dtype).min)
+            return scores, offset
         scored = self._scored(Z, True, predicted)
         offsets = calibration.offsets(to_numpy(scored.scores), scored.classes)
         return scored.scores, like(offsets, scored.scores)
@@ -244,6 +246,7 @@ def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:
     offset = getattr(decider, "training_offset_", None)
     if offset is None:
         return {}
+    check_threshold(offset, scores.dtype, np.finfo(scores.dtype).min)
     return {"typical": scores >= offset, "threshold": np.full(len(scores), offset)}
 
 

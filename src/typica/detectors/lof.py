@@ -74,4 +74,5 @@ class LOF(RowsDetector):
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:
-        return by_sklearn(self._model, "score_samples", Z, self.rows_.dtype)
+        with np.errstate(divide="ignore"):  # a row at an infinite distance has a score of -inf
+            return by_sklearn(self._model, "score_samples", Z, self.rows_.dtype)
