@@ -310,7 +310,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     },
     calibration: {
         RECORD: "CalibrationOptions ScoreSample",
-        TELLS: "predicted_classes threshold_at warn_of_pool",
+        TELLS: "check_threshold predicted_classes threshold_at warn_of_pool",
     },
     data: {
         FILE: "FeatureFile Images RowWriter check_verdict_file decode find_head open_features "
