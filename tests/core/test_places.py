@@ -125,6 +125,7 @@ WRONG: dict[object, dict[str, Call]] = {
         "Levels.of": lambda w: calibration.Levels.of(alpha=3),
         "calibration_size": lambda w: calibration.calibration_size(3),
         "check_scores": lambda w: calibration.check_scores("x"),
+        "check_threshold": lambda w: calibration.check_threshold(-1e39, "float32", -3e38),
         "false_alarm_rate": lambda w: calibration.false_alarm_rate(alpha=3),
         "guaranteed_rank": lambda w: calibration.guaranteed_rank(9, 3),
         "p_values": lambda w: calibration.p_values("x", [1.0]),
@@ -310,7 +311,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     },
     calibration: {
         RECORD: "CalibrationOptions ScoreSample",
-        TELLS: "check_threshold predicted_classes threshold_at warn_of_pool",
+        TELLS: "predicted_classes threshold_at warn_of_pool",
     },
     data: {
         FILE: "FeatureFile Images RowWriter check_verdict_file decode find_head open_features "

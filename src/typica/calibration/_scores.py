@@ -32,6 +32,7 @@ def check_scores(scores: Any) -> AnyArray:
     return array
 
 
+@border
 def check_threshold(threshold: float, dtype: Any, lowest: float) -> None:
     """Refuse a threshold below the lowest number of the scores' precision: all would reach it."""
     if -math.inf < threshold < float(lowest):
