@@ -65,7 +65,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = Path(os.path.realpath(named)) if named.is_symlink() else named
         if target.is_dir():
             raise InputError(f"{named}: is a folder; pass the name of a file in it.")
-        replaced = target.stat() if target.exists() else None
+        replaced = _stat(target)
         temporary = _begin(target)
         # The mode of the file that is replaced, else what the user's umask allows.
         mode = stat.S_IMODE((replaced or temporary.stat()).st_mode)
@@ -86,6 +86,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
         _OURS.discard(temporary.name)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat()
+    return None
 
 
 def _begin(target: Path) -> Path:

@@ -88,7 +88,9 @@ class Called(torch.nn.Module):
 
 @pytest.mark.parametrize("way", WAYS_TO_TRACE)
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::UserWarning")
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit:DeprecationWarning", "ignore:`torch.jit:FutureWarning"
+)
 def test_what_is_traced_on_usual_rows_holds_for_all_others(way):
     rows = [[3.0, 4.0, 0.0, 0.0], [1e30, 1e30, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     got = WAYS_TO_TRACE[way](lambda X: max_cosine(X, torch.eye(4)), torch.tensor(rows))

@@ -519,6 +519,7 @@ def test_counts_and_articles_read_aloud(world):
 
 def test_what_the_server_needs_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.version_info", (3, 12, 9))
     for name in ("Runtime", "serve", "write_repository"):
         with pytest.raises(InputError, match=r"^mlserver is not installed; install the extra 'ser"):
             getattr(serve, name)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.images import array, encoded, random_pixels
 from helpers.real import REAL
+from numpy._core.numeric import _frombuffer
 from PIL import Image
 from scipy.io import savemat
 
@@ -595,7 +596,7 @@ def write_cifar10(root: Path, protocol: int = 2) -> dict[str, np.ndarray]:
     return parts
 
 
-@pytest.mark.parametrize("protocol", range(5))
+@pytest.mark.parametrize("protocol", range(6))
 def test_cifar_pickles(tmp_path, protocol):
     parts = write_cifar10(tmp_path / "c", protocol)
     everything = open_images(tmp_path / "c")
@@ -672,6 +673,46 @@ def test_cifar_pickles_run_no_code(tmp_path):
         pickled.write_bytes(whole[:length])
         with pytest.raises(typica.FormatError, match="not a pickle"):
             open_images(pickled)
+
+
+class Rebuilt:
+    """Pickled as an array of NumPy's own is, with other arguments."""
+
+    def __init__(self, *arguments) -> None:
+        self.arguments = arguments
+
+    def __reduce__(self):
+        return _frombuffer, self.arguments
+
+
+BYTES = bytes(range(256)) * 24
+UINT8 = np.dtype("u1")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        Rebuilt(BYTES, UINT8, (2, 3072), "K", (0, 1)),
+        Rebuilt(BYTES, UINT8, (-2, -3072), "C"),
+        Rebuilt(BYTES, UINT8, (2, "3072"), "C"),
+        Rebuilt(BYTES, np.dtype("i1"), (2, 3072), "C"),
+        Rebuilt("\u1234" * len(BYTES), UINT8, (2, 3072), "C"),
+        Rebuilt(BYTES),
+    ],
+)
+def test_cifar_arrays_that_are_none(tmp_path, array):
+    pickled = tmp_path / "test_batch"
+    pickled.write_bytes(pickle.dumps({"data": array, "labels": [1, 2]}, protocol=5))
+    with pytest.raises(typica.FormatError, match=r"not a pickle|holds no array 'data'"):
+        open_images(pickled)
+
+
+@pytest.mark.parametrize("count", [2**40, 2**62, 2**64 - 1])
+def test_cifar_pickles_that_say_how_much_is_to_come(tmp_path, count):
+    pickled = tmp_path / "test_batch"
+    pickled.write_bytes(b"\x80\x05\x96" + count.to_bytes(8, "little") + BYTES)
+    with pytest.raises(typica.FormatError, match="not a pickle"):
+        open_images(pickled)
 
 
 def test_cifar_100_and_binary(tmp_path):

@@ -78,6 +78,7 @@ def _run(given: list[str]) -> None:
         except InputError as error:
             _fail(*error.lines(), code=BAD_INPUT)
         except (OSError, MemoryError) as error:
+            _flush(sys.stdout)  # which may be what failed, and is then named
             _fail(str(error) or type(error).__name__, code=BAD_INPUT)
         except Exception as error:
             _fail_unforeseen(error)

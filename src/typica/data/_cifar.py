@@ -99,7 +99,8 @@ def _class_names(path: Path) -> list[str] | None:
 def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     content = _unpickle(path)
     data, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
-    rows = data.to_numpy() if isinstance(data, _PickledArray) else None
+    with reading(path, "not a pickle of plain values and arrays", "fetch CIFAR again"):
+        rows = data.to_numpy() if isinstance(data, _PickledArray) else None
     if rows is None or rows.ndim != 2 or rows.shape[1] != _ROW:
         raise FormatError(
             f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again."
@@ -148,6 +149,8 @@ def _text(key: Any) -> str:
 class _PickledArray:
     """Stands for a NumPy array while CIFAR is unpickled: nothing else sees what the file says."""
 
+    shape = dtype = fortran = data = None
+
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.dtype, self.fortran, self.data = state
 
@@ -177,6 +180,13 @@ def _reconstruct(*_: Any) -> _PickledArray:
     return _PickledArray()
 
 
+def _from_buffer(data: Any, dtype: Any, shape: Any, order: str, *_: Any) -> _PickledArray:
+    array = _PickledArray()
+    if order in ("C", "F"):  # K, another order of axes, is not CIFAR's
+        array.__setstate__((1, shape, dtype, order == "F", data))
+    return array
+
+
 class _Unpickler(pickle._Unpickler):
     """Python's own unpickler, the one in Python: its memo is a dict, so large indices cost nothing.
 
@@ -184,11 +194,14 @@ class _Unpickler(pickle._Unpickler):
     """
 
     dispatch = dict(pickle._Unpickler.dispatch)  # noqa: RUF012 (a constant)
-    del dispatch[pickle.BYTEARRAY8[0]]  # makes room for as many bytes as the file says
+    # Python's would make room for as many bytes as the file says.
+    dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]
 
     _ALLOWED: dict[tuple[str, str], Any] = {  # noqa: RUF012 (a constant)
         ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+        ("numpy._core.numeric", "_frombuffer"): _from_buffer,
         ("numpy", "ndarray"): _PickledArray,
         ("numpy", "dtype"): _PickledDtype,
     }

@@ -104,11 +104,14 @@ def _listed(addresses: str | Sequence[str]) -> list[str]:
 def remote_size(addresses: str | Sequence[str], timeout: float = 10.0) -> int | None:
     """Ask how many bytes a file has; None where no server says."""
     for address in _listed(addresses):
-        with (
-            contextlib.suppress(OSError, ValueError, http.client.HTTPException),
-            urllib.request.urlopen(_request(address, method="HEAD"), timeout=timeout) as response,
-        ):
-            return int(response.headers.get("Content-Length", ""))
+        request = _request(address, method="HEAD")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return int(response.headers.get("Content-Length", ""))
+        except urllib.error.HTTPError as error:
+            error.close()
+        except (OSError, ValueError, http.client.HTTPException):
+            continue
     return None
 
 
