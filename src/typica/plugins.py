@@ -4,13 +4,15 @@
     halfspace = "my_package:Halfspace"
 
 To install such a package is to agree that its code runs; none of it is loaded before it is named.
+What lies in the working folder is not installed, even where Python looks for modules there.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions
 from typing import Any
 
 from typica.errors import InputError, reason_of
@@ -22,12 +24,21 @@ def installed(group: str) -> dict[str, EntryPoint]:
     >>> installed("typica.nothing")
     {}
     """
-    return dict(_installed(group, tuple(sys.path)))
+    here = os.path.realpath(os.curdir)
+    elsewhere = [place for place in sys.path if place and os.path.realpath(place) != here]
+    return dict(_installed(group, tuple(elsewhere)))
 
 
 @lru_cache(maxsize=16)
-def _installed(group: str, _: tuple[str, ...]) -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=group))}
+def _installed(group: str, places: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; of a package that is there twice, the first's."""
+    found: dict[str, EntryPoint] = {}
+    packages = set()
+    for package in distributions(path=list(places)):
+        if package.name not in packages:
+            packages.add(package.name)
+            found |= {point.name: point for point in package.entry_points.select(group=group)}
+    return dict(sorted(found.items()))
 
 
 def load(point: EntryPoint) -> Any:

@@ -105,6 +105,22 @@ def test_an_installed_suite_is_one_like_any_other(package, capsys):
     assert "other-suite" in run(capsys, "suite", "list")
 
 
+def test_a_package_in_the_working_folder_is_not_installed(package, tmp_path, monkeypatch):
+    """Whoever plants one there runs no code of theirs by a file of a kind that nobody knows."""
+    detector = typica.make_detector("middle").fit(make_data().train)
+    detector.save(tmp_path / "middle.safetensors")
+    (package / "other_detectors" / "__init__.py").write_text("raise SystemExit('ran')")
+    monkeypatch.chdir(package)
+    for first in ("''", repr(str(package))):
+        load = "import typica; typica.load('middle.safetensors')"
+        code = f"import sys; sys.path.insert(0, {first}); {load}"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert "unknown kind 'middle'" in done.stderr and "ran" not in done.stderr.split()
+    assert "middle" not in typica.list_detectors() and "other-suite" not in list_suites()
+
+
 class Upside(typica.CTM):
     """CTM with the wrong sign."""
 
