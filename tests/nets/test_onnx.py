@@ -335,6 +335,117 @@ def test_weights_beside_the_file(files, tmp_path):
         OnnxExtractor(path)
 
 
+def outside(values: np.ndarray, file: Path) -> TensorProto:
+    """A tensor whose numbers lie in a file."""
+    tensor = numpy_helper.from_array(values, "w")
+    file.write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=file.name)
+    return tensor
+
+
+def scaled_by(place: str, weight: TensorProto, path: Path) -> None:
+    """Write a model, y = head * relu(x * w), that keeps w in one of the places that models have."""
+    constant = helper.make_node("Constant", [], ["w"], value=weight)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])
+    head = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "head")
+    yes = numpy_helper.from_array(np.array(True), "yes")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    functions, initializers, start = [], [head, yes], [constant]
+    if place == "initializer":
+        start, initializers = [], [head, yes, weight]
+    elif place == "subgraph":
+        w = helper.make_tensor_value_info("w", TensorProto.FLOAT, [3])
+        branch = helper.make_graph(
+            [helper.make_node("Identity", ["inner"], ["out"])], "branch", [], [w]
+        )
+        branch.output[0].name = "out"
+        weight.name = "inner"
+        branch.initializer.append(weight)
+        start = [helper.make_node("If", ["yes"], ["w"], then_branch=branch, else_branch=branch)]
+    elif place == "function":
+        functions = [helper.make_function("mine", "weight", [], ["w"], [constant], opsets[:1])]
+        start = [helper.make_node("weight", [], ["w"], domain="mine")]
+    nodes = [
+        *start,
+        helper.make_node("Mul", ["x", "w"], ["scaled"]),
+        helper.make_node("Relu", ["scaled"], ["z"]),
+        helper.make_node("MatMul", ["z", "head"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "scaled", [x], [y], initializers)
+    model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("place", ["initializer", "attribute", "subgraph", "function"])
+def test_other_weights_beside_the_file_are_noticed_wherever_the_model_keeps_them(tmp_path, place):
+    path, beside = tmp_path / "net.onnx", tmp_path / "weights.bin"
+    weights = np.array([1, 2, 3], dtype=np.float32)
+    scaled_by(place, outside(weights, beside), path)
+    first = OnnxExtractor(path)
+    assert first(X[:4, :3]).features == pytest.approx(np.maximum(X[:4, :3] * weights, 0))
+    beside.write_bytes((7 * weights).tobytes())
+    other = OnnxExtractor(path)
+    assert other(X[:4, :3]).features == pytest.approx(np.maximum(X[:4, :3] * 7 * weights, 0))
+    both = path.read_bytes() + beside.read_bytes()
+    assert first.fingerprint() != other.fingerprint() == hashlib.sha256(both).hexdigest()
+
+
+def test_weights_that_a_model_does_not_need_are_covered_too(tmp_path):
+    """Sparse initialisers, and what a model holds for its training."""
+    path, beside = tmp_path / "net.onnx", tmp_path / "weights.bin"
+    weight = outside(np.array([1, 2, 3], dtype=np.float32), beside)
+    prints = set()
+    for field in ("sparse", "training"):
+        scaled_by("attribute", numpy_helper.from_array(np.ones(3, dtype=np.float32), "w"), path)
+        model = onnx.load(path)
+        if field == "sparse":
+            entry = model.graph.sparse_initializer.add(dims=[5])
+            entry.values.CopyFrom(weight)
+            entry.values.name = "s"
+            entry.indices.CopyFrom(numpy_helper.from_array(np.arange(3), "at"))
+        else:
+            entry = model.training_info.add()
+            entry.initialization.initializer.append(weight)
+        path.write_bytes(model.SerializeToString())
+        for values in ([1, 2, 3], [7, 14, 21]):
+            beside.write_bytes(np.array(values, dtype=np.float32).tobytes())
+            prints.add(OnnxExtractor(path).fingerprint())
+    assert len(prints) == 4
+
+
+OUTSIDE = ["../weights.bin", "a/../../weights.bin", "/tmp/weights.bin", "..\\w", "C:\\w", "C:w", ""]
+
+
+@pytest.mark.parametrize(
+    ("place", "location"),
+    [
+        *(("initializer", location) for location in OUTSIDE),
+        *((place, "../weights.bin") for place in ("attribute", "subgraph", "function")),
+    ],
+)
+def test_weights_outside_the_folder_are_refused_unread(tmp_path, place, location):
+    folder, beside = tmp_path / "models", tmp_path / "weights.bin"
+    folder.mkdir()
+    weight = outside(np.ones(3, dtype=np.float32), beside)
+    weight.external_data[0].value = location
+    scaled_by(place, weight, folder / "net.onnx")
+    beside.unlink()  # nobody looks whether it is there
+    with pytest.raises(typica.FormatError, match="outside its folder; export it again"):
+        OnnxExtractor(folder / "net.onnx")
+
+
+def test_a_model_in_memory_has_no_file_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scaled_by(
+        "attribute", outside(np.ones(3, dtype=np.float32), Path("weights.bin")), Path("n.onnx")
+    )
+    with pytest.raises(typica.InputError, match=r"keeps weights in weights\.bin; pass the path"):
+        OnnxExtractor(Path("n.onnx").read_bytes())
+
+
 def test_a_model_too_large_for_one_message_is_kept_in_a_file(files, monkeypatch):
     monkeypatch.setattr("typica.nets.extractors.onnx._LARGEST", 100)
     extractor = OnnxExtractor(files["cnn"])

@@ -6,8 +6,8 @@ import hashlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
 import numpy as np
@@ -278,9 +278,7 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
         path = existing(model)
         source, content = str(path), path.read_bytes()
     proto = _parsed(content, source)
-    digest = hashlib.sha256(content).hexdigest()
-    if path is not None:
-        digest = _load_external(proto, path) or digest
+    digest = _load_external(proto, source, path) or hashlib.sha256(content).hexdigest()
     if proto.functions:
         proto = need("onnx.inliner", "onnx").inline_local_functions(proto)
     with about(source):
@@ -289,8 +287,9 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
 
 
 def _parsed(content: bytes, source: str) -> Any:
+    onnx = need("onnx", "onnx")
     try:
-        proto = need("onnx", "onnx").load_model_from_string(content)
+        proto = onnx.load_model_from_string(content)
     except Exception:  # protobuf's own kinds of errors, which differ between its versions
         proto = None
     if proto is None or not proto.graph.node:
@@ -298,31 +297,58 @@ def _parsed(content: bytes, source: str) -> Any:
     return proto
 
 
-def _load_external(proto: Any, path: Path) -> str | None:
+def _load_external(proto: Any, source: str, path: Path | None) -> str | None:
     """Load weights that lie beside a model's file; return the digest of all, None for none."""
-    onnx = need("onnx", "onnx")
-    names = _external(onnx, proto)
+    helper = need("onnx.external_data_helper", "onnx")
+    tensors = [tensor for tensor in _tensors(proto) if helper.uses_external_data(tensor)]
+    names = sorted({_location(tensor) for tensor in tensors})
     if not names:
         return None
+    if path is None:
+        raise InputError(f"{source} keeps weights in {listed(names)}; pass the path of its file.")
+    for name in names:
+        if not _stays_beside(name):
+            raise FormatError(
+                f"{path} keeps weights in {name!r}, outside its folder; export it again, with its "
+                "weights beside it."
+            )
     with about(f"{path} keeps weights in another file"):
-        digest = sha256(path, *(existing(path.parent / name) for name in names))
+        files = [existing(path.parent / name) for name in names]
     try:
-        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+        for tensor in tensors:
+            helper.load_external_data_for_tensor(tensor, str(path.parent))
+            tensor.ClearField("data_location")
+            del tensor.external_data[:]
     except Exception as error:  # of files that are too short or elsewhere, by onnx and the system
         raise FormatError(
             f"{path}: its weights in {listed(names)} cannot be read ({reason_of(error)}); "
             "export it again, or copy them whole."
         ) from error
-    return digest
+    return sha256(path, *files)
 
 
-def _external(onnx: Any, proto: Any) -> list[str]:
-    """Return the names of the files that hold a model's weights, beside its own."""
-    files = set()
-    for tensor in proto.graph.initializer:
-        if onnx.external_data_helper.uses_external_data(tensor):
-            files |= {entry.value for entry in tensor.external_data if entry.key == "location"}
-    return sorted(files)
+def _tensors(message: Any) -> Iterator[Any]:
+    """Yield every tensor in a model: of graphs and subgraphs, attributes, functions, training."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if field.message_type.name == "TensorProto":
+                yield part
+            else:
+                yield from _tensors(part)
+
+
+def _location(tensor: Any) -> str:
+    """Return the name of the file that holds a tensor; of several entries the last counts."""
+    entries: dict[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    return entries.get("location", "")
+
+
+def _stays_beside(name: str) -> bool:
+    """Tell whether a file named in a model lies in the model's folder, on any system."""
+    parts = PureWindowsPath(name).parts
+    return bool(parts) and ".." not in parts and not PureWindowsPath(name).anchor
 
 
 def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
