@@ -535,9 +535,11 @@ def test_on_the_demos_features_no_detector_wins_by_a_tie():
         suite.calibration,
         suite.calibration_labels,
     )
-    assert choice.best == "quorum" and set(list(choice.means)[:2]) == {"quorum", "vim"}
+    assert choice.best == "quorum"
+    assert choice.means["quorum"] > max(choice.means.values()) - 0.002
+    # Classes alone do not tell detectors apart here, nor find that Energy is worse.
     classes = {name: np.mean(list(choice.auroc[name].values())) for name in names}
-    assert max(classes, key=classes.get) == "nnguide"  # which real unknowns then defeat
+    assert min(classes.values()) > 0.998 and choice.means["energy"] < 0.98
     assert set(choice.kinds) == {"classes", "neighbours", "swapped", "redrawn"}
 
 

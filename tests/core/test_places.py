@@ -279,9 +279,6 @@ WRONG: dict[object, dict[str, Call]] = {
     },
     digits: {
         "ascii_art": lambda w: digits.ascii_art(w.X),
-        "images": lambda w: digits.images(-1),
-        "load": lambda w: digits.load(-1),
-        "split": lambda w: digits.split(-1),
     },
     serve: {
         "Limits": lambda w: serve.Limits(body=0),

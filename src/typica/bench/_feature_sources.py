@@ -1,4 +1,4 @@
-"""A suite's features: made on the spot, from its images, or read from a plain folder of arrays.
+"""A suite's features: built in, from its images, or read from a plain folder of arrays.
 
     train.features.npy  train.labels.npy                   needed
     test.features.npy  test.labels.npy                     needed
@@ -74,7 +74,7 @@ def suite_features(
     trust: bool = False,
     model: str | None = None,
 ) -> FeatureSuite:
-    """Return a suite's features: read from a folder, made on the spot, or from images.
+    """Return a suite's features: read from a folder, built in, or from images.
 
     Parameters
     ----------
@@ -96,15 +96,14 @@ def suite_features(
 
 @border
 def builtin_features(suite: Suite) -> FeatureSuite:
-    """Return the features of a suite that needs no data: train its network, with its seed."""
+    """Return the features and images of a suite that needs no data."""
     if suite.builtin != "digits":
         raise InputError(f"suite {suite.name!r}: not built in; pass its features or its data.")
-    seed = suite.protocol.seed
     images = {}
-    for name, ink in digits.images(seed).items():
+    for name, ink in digits.images().items():
         grey = (255 - ink * (255 / digits.INK)).astype(np.uint8)
         images[name] = [(f"{name}[{row}]", image) for row, image in enumerate(grey)]
-    return replace(digits.load(seed), images=images)
+    return replace(digits.load(), images=images)
 
 
 @border

@@ -74,7 +74,7 @@ class Suite:
     name, title
         What commands take, and one line for people.
     builtin
-        "digits", whose features are made on the spot. All others have `model` or `features`.
+        "digits", whose network and images come with Typica. All others have `model` or `features`.
     model, weights
         A name of the zoo, a file, or package.module:function; and its checkpoint.
     features
@@ -154,7 +154,7 @@ def suite_text(name: str) -> str:
     """Return the TOML text of a suite that comes with Typica or a plugin, or of a file.
 
     >>> suite_text("digits").splitlines()[0]
-    'title = "Handwritten digits 0-6, multilayer perceptron"'
+    'title = "Handwritten digits 0-6, small convolutional network"'
     """
     if name in _own_suites():
         return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))

@@ -19,8 +19,7 @@ from typica.progress import watched_by
 # commands are in the order of their use.
 GROUPS = {
     "Start here": {
-        "demo": "Train a small classifier on digits, fit detectors, and show it what "
-        "it has never seen.",
+        "demo": "Show how detectors tell digits that a network knows from what it has never seen.",
         "detectors": "List the detectors and what they need.",
         "info": "Show what a detector's file or a bank holds.",
     },

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from rich.columns import Columns
 from rich.panel import Panel
 
@@ -23,14 +22,9 @@ app = new_app()
 
 
 @app.command(epilog="Example: typica demo")
-def demo(
-    seed: Annotated[
-        int, typer.Option(help="Seeds the network, the splits and the noise.", min=0)
-    ] = 0,
-    json_file: Json = None,
-) -> None:
-    """Train a small classifier on digits, fit detectors, and show it what it has never seen."""
-    suite = digits.load(seed)
+def demo(json_file: Json = None) -> None:
+    """Show how detectors tell digits that a network knows from what it has never seen."""
+    suite = digits.load()
     compared = compare_on(suite, tpr=TPR)
     ctm = compared["ctm"].detector
     rates = accepted(suite, ctm)
@@ -38,11 +32,11 @@ def demo(
         _introduce(suite)
         _compare(suite, compared)
         _verdicts(suite, ctm, rates)
-        _show_decisions(suite, ctm, seed)
+        _show_decisions(suite, ctm)
         _farewell()
     if json_file is not None:
         document = _document(suite, compared)
-        write_json(document | {"seed": seed, "accepted by ctm": rates}, json_file)
+        write_json(document | {"accepted by ctm": rates}, json_file)
 
 
 def _document(suite: FeatureSuite, compared: dict[str, Comparison]) -> dict[str, Any]:
@@ -102,9 +96,9 @@ def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> No
     console.print(table("", ["inputs", "accepted %", "rejected %"], rows))
 
 
-def _show_decisions(suite: FeatureSuite, detector: Detector, seed: int) -> None:
+def _show_decisions(suite: FeatureSuite, detector: Detector) -> None:
     """Print the demo's single decisions: per set, the image whose score is the set's median."""
-    images = digits.images(seed)
+    images = digits.images()
     console.print("Single decisions by CTM, the image of median score from each set:", style="bold")
     panels = []
     for name, features in {"test": suite.test, **suite.ood}.items():

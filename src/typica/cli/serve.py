@@ -91,7 +91,7 @@ def serve(
     if demo:
         if port:
             where = options.page_at(port)
-            say(f"a network learns digits; then draw one at {where}, and a letter")
+            say(f"draw a digit from 0 to 6 at {where}, and then a letter")
         serve_demo(options)
         return
     known["trust"] = trust

@@ -1,8 +1,7 @@
 """`typica serve --demo`: a detector of handwritten digits, to be drawn on the page.
 
-A network with one wide hidden layer learns the digits 0 to 6 that come with scikit-learn, 8x8
-pixels each, light on dark. It, its images and its detectors are files like those of any user, and
-are served as such.
+The network of the suite `digits` knows the digits 0 to 6, 8x8 pixels each, light on dark. It, its
+images and its detectors are files like those of any user, and are served as such.
 """
 
 from __future__ import annotations
@@ -15,17 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from typica.bank import Bank
 from typica.bench import digits
 from typica.detectors import CTM, RelativeMahalanobis
 from typica.errors import InputError, border
-from typica.nets import Perceptron, Settings, extract
+from typica.nets import Settings, extract
 from typica.serve._options import Options
 
-HIDDEN = 512  # one wide layer keeps more of the pixels than two narrow ones, letters among them
 ALPHA = 0.05
 SIDE = 8
 NAMES = ("relative-mahalanobis", "ctm")
@@ -51,7 +48,7 @@ def serve_demo(options: Options | None = None) -> None:
 
 @border
 def write_demo(folder: str | os.PathLike[str]) -> Demo:
-    """Write images of digits, a network that has learnt them, a bank and two detectors.
+    """Write images of digits, the network that reads them, a bank and two detectors.
 
     demo = write_demo("demo")
     serve(*demo.detectors, bank=demo.bank)
@@ -66,7 +63,7 @@ def write_demo(folder: str | os.PathLike[str]) -> Demo:
     with threadpool_limits(limits=1, user_api="blas"):
         _write_images(folder / "digits", *known)
         _write_images(folder / "held-out", *splits["calibration"])
-        _learnt(*known).save(network)
+        digits.network().save(network)
         bank = _banked(folder / "digits", network)
         held_out = _banked(folder / "held-out", network)
         detectors = (RelativeMahalanobis(), CTM())
@@ -84,11 +81,6 @@ def _write_images(folder: Path, images: NDArray[np.float32], labels: NDArray[np.
         place.mkdir(exist_ok=True)
         pixels = np.rint(image * (255 / digits.INK)).astype(np.uint8)
         Image.fromarray(pixels).save(place / f"{number:04d}.png")
-
-
-def _learnt(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Perceptron:
-    rows = images.reshape(len(images), -1) / np.float32(digits.INK)
-    return Perceptron.of(MLPClassifier((HIDDEN,), max_iter=1000, random_state=0).fit(rows, labels))
 
 
 def _banked(images: Path, network: Path) -> Bank:
