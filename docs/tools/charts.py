@@ -63,7 +63,7 @@ def threshold() -> Drawing:
     for name, text in SETS.items():
         shown[text] = images[name][EXAMPLES.get(name, [12, 203])]
     box = (left, top, width - left - right, step * len(rows))
-    plot = Plot(drawing, box, (-17.0, 2.0), (0.0, 1.0))
+    plot = Plot(drawing, box, (-26.0, 2.0), (0.0, 1.0))
     cut = float(detector().threshold_)
     drawing.label(width - right + 12, top - 9, "rejected", "soft")
     for i, (text, features) in enumerate(rows.items()):
@@ -225,8 +225,8 @@ def _stream_notes(plot: Plot, change: int, alarm: int | None) -> None:
     drawing.label(x + 6, y + 18, "= 1 / alpha", "soft")
     plot.line([change, change], plot.y_range, stroke=paint("soft"), stroke_width=1)
     (x, _) = plot.at(change, 0)
-    drawing.label(x - 6, plot.box[1] + 12, "only known digits", "known", text_anchor="end")
-    drawing.label(x + 6, plot.box[1] + 12, "half are 7, 8 and 9", "strange")
+    drawing.label(x - 6, plot.box[1] - 8, "only known digits", "known", text_anchor="end")
+    drawing.label(x + 6, plot.box[1] - 8, "half are 7, 8 and 9", "strange")
     if alarm is not None:
         (x, y) = plot.at(alarm + 1, 2)
         drawing.add("circle", cx=x, cy=y, r=4, fill=paint("strange"))
