@@ -1,4 +1,8 @@
-"""Mahalanobis against the products that it cannot do without: two to score, one to fit."""
+"""Mahalanobis against what it cannot do without.
+
+To score: two products. To fit, with a threshold: the product of the rows, the axes of the
+covariance in float64, and the scores of 2,048 rows.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,15 @@ def run() -> list[tuple[str, float, float, str]]:
 
 
 def fit(n_classes: int) -> tuple[str, float, float, str]:
-    """Compare the whole fit, with the scores of its provisional threshold, with one product."""
-    Z, _, labels = data(n_classes)
-    times, _, _ = ratio(lambda: Mahalanobis().fit(Z, labels).offset_, lambda: Z.T @ Z)
-    return f"Mahalanobis fit 50k x 512, {n_classes:,} classes / Z.T @ Z", times, 2.5, "at most"
+    """Compare the whole fit, with the scores of its provisional threshold."""
+    Z, M, labels = data(n_classes)
+    T, P = Z[:2048], np.random.default_rng(1).random((512, 512), dtype=np.float32)
+    times, _, _ = ratio(
+        lambda: Mahalanobis().fit(Z, labels).offset_,
+        lambda: (np.linalg.eigh((Z.T @ Z).astype(np.float64)), T @ P, T @ M.T),
+    )
+    what = f"Mahalanobis fit 50k x 512, {n_classes:,} classes / product, eigh, scores"
+    return what, times, 2.0, "at most"
 
 
 def data(n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,4 +1,8 @@
-"""All metrics of 1M ID and 1M OOD scores, against one sort of the 2M."""
+"""All metrics of 1M ID and 1M OOD scores, against one argsort of the 2M.
+
+The metrics need the order of two merged sets, not only the sorted values: with AVX-512 a sort of
+values alone is up to ten times as fast, an argsort three to five times.
+"""
 
 import numpy as np
 from timing import ratio
@@ -18,16 +22,11 @@ def run() -> list[tuple[str, float, float, str]]:
         )
         both = np.concatenate([ours, theirs])
         measured, _, _ = ratio(
-            lambda ours=ours, theirs=theirs: evaluate(ours, theirs), lambda both=both: np.sort(both)
+            lambda ours=ours, theirs=theirs: evaluate(ours, theirs),
+            lambda both=both: np.argsort(both),
         )
-        rows.append(
-            (
-                f"all metrics of 1M + 1M float64 {what}, in np.sort of the 2M",
-                measured,
-                2.5,
-                "at most",
-            )
-        )
+        row = f"all metrics of 1M + 1M float64 {what}, in np.argsort of the 2M"
+        rows.append((row, measured, 2.0, "at most"))
     return rows
 
 
