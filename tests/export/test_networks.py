@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 import torch
 from helpers.export import session
@@ -218,6 +219,99 @@ def test_another_network_that_is_open_is_refused(key, how, network):
     for given in (opened, Reopened(opened, SIZE)):
         with pytest.raises(InputError, match=f"the network differs in its {key} from the one"):
             to_onnx(detector, given)
+
+
+def maps_and_head(path) -> None:
+    """Write a network that gives logits, maps (n, 6, 14, 14), and the same as tokens."""
+    torch.manual_seed(0)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = torch.nn.Conv2d(3, 6, 3), torch.nn.Linear(6, 4)
+
+        def forward(self, x):
+            maps = self.conv(x).relu()
+            return self.fc(maps.mean((2, 3))), maps, maps.flatten(2).transpose(1, 2)
+
+    names = {"input_names": ["x"], "output_names": ["logits", "maps", "tokens"]}
+    with pytest.warns(DeprecationWarning):
+        torch.onnx.export(
+            Net().eval(), (torch.from_numpy(noise(2)),), path, dynamo=False,
+            dynamic_axes={"x": {0: "n"}}, **names,
+        )  # fmt: skip
+
+
+def pooled(rows: np.ndarray, reduce: str) -> np.ndarray:
+    """What each name means, over the last axes of maps (n, m, h, w) or the second of tokens."""
+    places = (2, 3) if rows.ndim == 4 else (1,)
+    factor = {"mean+std": 1.0, "mean+0.5std": 0.5}
+    if reduce in factor:
+        return rows.mean(places) + factor[reduce] * rows.std(places)
+    if reduce == "cls":
+        return rows[:, 0]
+    return rows.reshape(len(rows), -1) if reduce == "flatten" else getattr(rows, reduce)(places)
+
+
+BY_NAME = ["mean", "max", "flatten", "mean+std", "mean+0.5std"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "reduce"),
+    [(layer, reduce) for layer in ("maps", "tokens") for reduce in BY_NAME] + [("tokens", "cls")],
+)
+def test_features_of_a_file_are_pooled_as_the_detector_was_fitted(layer, reduce, tmp_path):
+    path = tmp_path / "net.onnx"
+    maps_and_head(path)
+    opened = open_model(path, layer=layer, reduce=reduce)
+    images = noise(40)
+    [given] = session(onnx.load(path)).run([layer], {"x": images})
+    rows = pooled(given.astype(np.float64), reduce)
+    found = opened.extractor(images).features
+    np.testing.assert_allclose(found, rows, rtol=1e-5, atol=1e-6)
+    detector = CTM().fit(found, np.arange(40) % 4)
+    exported = outputs(to_onnx(detector, opened, transform=SIZE), images)
+    np.testing.assert_allclose(exported["score"], detector.score_samples(found), atol=2e-6)
+    np.testing.assert_allclose(
+        exported["logits"], session(onnx.load(path)).run(["logits"], {"x": images})[0], atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("reduce", ["mean", "mean+std", "cls"])
+def test_a_head_that_holds_tokens_as_columns(reduce, tmp_path):
+    path = tmp_path / "turned.onnx"
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        turned (float[n, 3, 4, 4] x) => (float[n, 2, 16] y)
+        <float[2, 3] w = {1, 0, 2, 0, 3, 1}, int64[3] shape = {0, 3, 16}>
+        { r = Relu (x)  h = Reshape (r, shape)  y = MatMul (w, h) }"""
+    )
+    path.write_bytes(model.SerializeToString())
+    opened, images = open_model(path, reduce=reduce), noise(40, 4) - 0.5
+    rows = pooled(np.maximum(images, 0).reshape(40, 3, 16).transpose(0, 2, 1), reduce)
+    np.testing.assert_allclose(opened.extractor(images).features, rows, atol=1e-6)
+    detector = CTM().fit(rows, np.arange(40) % 4)
+    exported = outputs(to_onnx(detector, opened, transform=Preprocessing(4, 4)), images)
+    np.testing.assert_allclose(exported["score"], detector.score_samples(rows), atol=2e-6)
+
+
+def test_a_file_whose_graph_would_say_something_else_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "net.onnx"
+    maps_and_head(path)
+    opened = open_model(path, layer="maps", reduce="max")
+    detector = CTM().fit(opened.extractor(noise(40)).features, np.arange(40) % 4)
+    rows = type(opened.extractor).rows
+    monkeypatch.setattr(
+        type(opened.extractor),
+        "rows",
+        lambda self, found, layers: (
+            rows(self, {k: v + 0.1 for k, v in found.items()}, layers)
+            if not isinstance(found["maps"], np.ndarray)
+            else rows(self, found, layers)
+        ),
+    )
+    with pytest.raises(InputError, match="gives other features when it is written to ONNX"):
+        to_onnx(detector, opened, transform=SIZE)
 
 
 def test_a_file_that_takes_a_fixed_number_of_images(network, tmp_path):

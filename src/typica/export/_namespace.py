@@ -63,11 +63,12 @@ class Namespace:
         return cast(x, dtype)
 
     def reshape(self, x: Traced, shape: tuple[int, ...]) -> Traced:
-        return Traced(op.reshape(x.var, numbers(shape)))
+        """Return the numbers in another shape; an unknown size stays what it is at its place."""
+        return Traced(op.reshape(x.var, numbers([0 if n is None else n for n in shape])))
 
-    def flattened(self, x: Traced) -> Traced:
-        """Return all but the first axis as one; not in the standard."""
-        return Traced(op.flatten(x.var, axis=1))
+    def matrix_transpose(self, x: Traced) -> Traced:
+        last = x.ndim - 1
+        return Traced(op.transpose(x.var, perm=[*range(last - 1), last, last - 1]))
 
     def concat(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
         return Traced(op.concat([part.var for part in promoted(*arrays)], axis=axis))
@@ -151,11 +152,11 @@ class Namespace:
     def sum(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
         return Traced(op.reduce_sum(x.var, numbers([axis]), keepdims=int(keepdims)))
 
-    def mean(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_mean(x.var, numbers([axis]), keepdims=int(keepdims)))
+    def mean(self, x: Traced, *, axis: int | tuple[int, ...], keepdims: bool = False) -> Traced:
+        return Traced(op.reduce_mean(x.var, _axes(axis), keepdims=int(keepdims)))
 
-    def max(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_max(x.var, numbers([axis]), keepdims=int(keepdims)))
+    def max(self, x: Traced, *, axis: int | tuple[int, ...], keepdims: bool = False) -> Traced:
+        return Traced(op.reduce_max(x.var, _axes(axis), keepdims=int(keepdims)))
 
     def min(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
         return Traced(op.reduce_min(x.var, numbers([axis]), keepdims=int(keepdims)))
@@ -193,6 +194,10 @@ class Namespace:
                 "that were fitted."
             )
         return count_among(known.value, x, strictly=side == "left")
+
+
+def _axes(axis: int | tuple[int, ...]) -> Var:
+    return numbers(axis if isinstance(axis, tuple) else [axis])
 
 
 def _filled_as_number(a: Any, b: Any) -> tuple[Any, Any]:

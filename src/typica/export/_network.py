@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 from onnx import helper
-from spox import Var, inline
+from spox import Tensor, Var, argument, build, inline
 
-from typica.arrays import AnyArray
-from typica.errors import InputError, argument
+from typica.arrays import AnyArray, relative_difference
+from typica.errors import InputError
+from typica.errors import argument as named
 from typica.export._namespace import xp
 from typica.export._traced import Traced
 from typica.extras import need
+from typica.nets import run_directly
 from typica.nets.extractors.dense import Perceptron
 from typica.nets.extractors.onnx import OnnxExtractor
 from typica.nets.runtimes.ort import session
@@ -35,63 +38,78 @@ class TracedRows(NamedTuple):
 class Network(NamedTuple):
     """A network as an ONNX model, with what it takes.
 
-    outputs: by name ("features", "logits") the tensor, and whether it holds one input per column.
-    shape: of one image, (channels, height, width).
+    rows: what makes rows of the tensors that the model gives, by name. shape: of one image,
+    (channels, height, width).
     """
 
     model: onnx.ModelProto
-    outputs: dict[str, tuple[str, bool]]
+    rows: Callable[[dict[str, Traced]], TracedRows]
     shape: tuple[int, ...]
     dtype: Any
-    reduce: str
 
     @classmethod
     def of(cls, extractor: Any, shape: tuple[int | None, ...] | None) -> Network:
         """Write down what an extractor does to images of this shape; the number is left open."""
-        if isinstance(extractor, OnnxExtractor):
-            return _of_file(extractor, shape)
         if isinstance(extractor, Perceptron):
             raise InputError("a Perceptron is not written to ONNX; export the detector alone.")
-        return _of_torch(extractor, _known_shape(shape))
+        if isinstance(extractor, OnnxExtractor):
+            network = _of_file(extractor, shape)
+        else:
+            network = _of_torch(extractor, _known_shape(shape))
+        network._check(extractor)
+        return network
 
     def __call__(self, images: Var) -> TracedRows:
         """Return what the network makes of images, inside the graph that these are in."""
         found = inline(self.model)(images)
-        rows = {}
-        for name, (tensor, turned) in self.outputs.items():
-            x = Traced(found[tensor])
-            tokens = self.reduce == "cls" and x.ndim == 3
-            logits_by = "cls" if tokens else "mean"  # as the features are reduced
-            rows[name] = _reduced(x, turned, self.reduce if name == "features" else logits_by)
-        return TracedRows(rows["features"], rows.get("logits"))
+        return self.rows({name: xp.astype(Traced(var), np.float32) for name, var in found.items()})
+
+    def _check(self, extractor: Any) -> None:
+        """Raise unless the graph gives the extractor's own features and logits, for any number."""
+        images = _noise(3, self.shape, self.dtype)
+        wanted = run_directly(extractor, images)
+        taken = argument(Tensor(self.dtype, ("N", *self.shape)))
+        rows = self(taken)
+        outputs = {name: x.var for name, x in rows._asdict().items() if x is not None}
+        found = _run(build({IMAGES: taken}, outputs), list(outputs), images)
+        same = found is not None and all(
+            relative_difference(found[name], getattr(wanted, name)) <= AGREES for name in outputs
+        )
+        if not same:
+            raise InputError(
+                "the network gives other features when it is written to ONNX, e.g. because its "
+                "code treats the number of images as a constant; write it yourself with a dynamic "
+                "batch size, and name that file, or export the detector alone."
+            )
 
 
 def _known_shape(shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
     if shape is None or None in shape:
         raise InputError(
-            "the size of the images is not known; "
-            f"pass {argument('transform')} with resize and crop."
+            f"the size of the images is not known; pass {named('transform')} with resize and crop."
         )
     return tuple(size for size in shape if size is not None)
 
 
 def _of_torch(extractor: Any, shape: tuple[int, ...]) -> Network:
-    """Write a PyTorch extractor to ONNX, and check that it takes any number of images."""
+    """Write a PyTorch extractor to ONNX; its rows come reduced."""
     torch = need("torch", "torch")
-    two, three = (np.random.default_rng(0).random((n, *shape), dtype=np.float32) for n in (2, 3))
-    wanted = extractor(torch.from_numpy(three))  # which also settles what the head is
+    images = _noise(2, shape, np.float32)
+    wanted = extractor(torch.from_numpy(images))  # which also settles what the head is
     names = ["features"] if wanted.logits is None else ["features", "logits"]
-    model = _written(torch, extractor, two, names)
-    arrays = _run(model, names, three)
-    if arrays is not None and _agrees(arrays["features"], wanted.features.numpy()):
-        _declare(model, arrays)
-        outputs = {name: (name, False) for name in names}
-        return Network(model, outputs, shape, np.float32, "mean")  # rows come reduced
-    raise InputError(
-        "the network gives other features when it is written to ONNX, e.g. because its code treats "
-        "the number of images as a constant; write it yourself with a dynamic batch size, and name "
-        "that file."
-    )
+    model = _written(torch, extractor, images, names)
+    _declare(model, {name: getattr(wanted, name).numpy() for name in names})
+
+    def rows(found: dict[str, Traced]) -> TracedRows:
+        return TracedRows(found["features"], found.get("logits"))
+
+    return Network(model, rows, shape, np.float32)
+
+
+def _noise(count: int, shape: tuple[int, ...], dtype: Any) -> AnyArray:
+    """Return images of noise, to try a network on: fractions, or whole pixels for bytes."""
+    fractions = np.random.default_rng(0).random((count, *shape), dtype=np.float32)
+    return (255 * fractions if dtype == np.uint8 else fractions).astype(dtype)
 
 
 def _written(torch: Any, extractor: Any, images: AnyArray, names: list[str]) -> onnx.ModelProto:
@@ -126,13 +144,6 @@ def _run(model: onnx.ModelProto, names: list[str], images: AnyArray) -> dict[str
     return dict(zip(names, found, strict=True))
 
 
-def _agrees(found: AnyArray, wanted: AnyArray) -> bool:
-    if found.shape != wanted.shape:
-        return False
-    largest = float(np.abs(wanted).max())
-    return bool(np.abs(found - wanted).max() <= AGREES * largest)
-
-
 def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> Network:
     """Cut the graph of an ONNX file off behind its features and its logits."""
     if not isinstance(extractor.reduce, str):
@@ -145,18 +156,20 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
             f"the network takes images exactly {fixed} at a time; "
             "write it to ONNX with a dynamic batch size."
         )
-    program = extractor.program
+    program, layer = extractor.program, extractor.layers[-1]
     size = _stated_shape(extractor, shape)
-    dtype = np.uint8 if extractor.takes_bytes else np.float32
-    outputs = extractor.sources
-    names = list(dict.fromkeys(tensor for tensor, _ in outputs.values()))
-    example = extractor.prepared(np.zeros((1, *size), dtype=dtype))
-    runtime = session(program, 1)
+    names = extractor.tensors(layer)
+    example = extractor.prepared(_noise(1, size, np.uint8 if extractor.takes_bytes else np.float32))
     extractor(example)  # which says what is wrong with images of that shape
-    arrays = dict(zip(names, runtime.run(names, {extractor.input: example}), strict=True))
+    arrays = session(program, 1).run(names, {extractor.input: example})
     model = _pruned(_loaded(program), names)
-    _declare(model, arrays)
-    return Network(model, outputs, size, example.dtype, extractor.reduce)
+    _declare(model, dict(zip(names, arrays, strict=True)))
+
+    def rows(found: dict[str, Traced]) -> TracedRows:
+        extraction = extractor.rows(found, [layer])
+        return TracedRows(extraction.features, extraction.logits)
+
+    return Network(model, rows, size, example.dtype)
 
 
 def _stated_shape(
@@ -217,20 +230,3 @@ def _declare(model: onnx.ModelProto, arrays: dict[str, AnyArray]) -> None:
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         shape = ["N", *array.shape[1:]]
         model.graph.output.append(helper.make_tensor_value_info(name, kind, shape))
-
-
-def _reduced(x: Traced, turned: bool, reduce: str) -> Traced:
-    """Return one row per input, (N, m), as `typica.nets` reduces maps, tokens and rows."""
-    x = xp.astype(x, np.float32)
-    if turned and x.ndim == 2:
-        x = x.T
-    if x.ndim == 2:
-        return x
-    places = [1] if x.ndim == 3 else list(range(2, x.ndim))
-    if reduce == "cls":
-        return x[:, 0]
-    if reduce == "flatten":
-        return xp.flattened(x)
-    for axis in reversed(places):
-        x = xp.max(x, axis=axis) if reduce == "max" else xp.mean(x, axis=axis)
-    return x

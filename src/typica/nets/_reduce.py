@@ -13,8 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from typica.arrays import namespace
 from typica.errors import InputError, argument
 
 Reduction = str | Callable[[Any], Any]
@@ -35,8 +34,8 @@ def check_reduction(reduce: Any) -> None:
 def reduced(x: Any, reduce: Reduction) -> Any:
     """Return one row per input, (n, m), in memory of its own: later layers may overwrite x.
 
-    x, a tensor or a NumPy array: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w),
-    (n, m, d, h, w).
+    x, an array of NumPy, a tensor, or one of an exported graph: (n, m), returned as it is; tokens
+    (n, t, m); or maps (n, m, h, w), (n, m, d, h, w).
     """
     if x.ndim == 2:
         return _own(x)
@@ -46,21 +45,15 @@ def reduced(x: Any, reduce: Reduction) -> Any:
         raise InputError(
             f"an output of shape {tuple(x.shape)} has no features; choose another layer."
         )
-    spread = _SPREAD.fullmatch(reduce)
-    if spread is not None:
-        return _mean_and_spread(x, float(spread[1] or 1))
-    return _by_name(x, reduce)
-
-
-def _by_name(x: Any, reduce: str) -> Any:
+    xp = namespace(x)
     match reduce:
         case "flatten":
-            return _own(x.reshape(len(x), math.prod(x.shape[1:])))
+            return _own(xp.reshape(x, (x.shape[0], math.prod(x.shape[1:]))))
         case "cls":
             return _class_token(x)
-        case "mean":
-            return x.mean(_places(x))
-    return x.max(_places(x)) if isinstance(x, np.ndarray) else x.amax(_places(x))
+        case "mean" | "max":
+            return getattr(xp, reduce)(x, axis=_places(x))
+    return _mean_and_spread(x, float(_SPREAD.fullmatch(reduce)[1] or 1))  # type: ignore[index]
 
 
 def reduced_logits(x: Any, reduce: Reduction) -> Any:
@@ -80,16 +73,14 @@ def _by_function(x: Any, reduce: Callable[[Any], Any]) -> Any:
 
 def _mean_and_spread(x: Any, factor: float) -> Any:
     """Return the mean over places plus `factor` standard deviations, whose gradient at 0 is 0."""
-    places = _places(x)
-    mean = x.mean(places)
-    shape = (len(x), 1, x.shape[2]) if x.ndim == 3 else (*x.shape[:2], *[1] * (x.ndim - 2))
-    apart = x - mean.reshape(shape)
-    variance = (apart * apart).mean(places)
-    if isinstance(x, np.ndarray):
-        return mean + factor * np.sqrt(variance)
+    xp, places = namespace(x), _places(x)
+    mean = xp.mean(x, axis=places)
+    shape = (x.shape[0], 1, x.shape[2]) if x.ndim == 3 else (*x.shape[:2], *[1] * (x.ndim - 2))
+    apart = x - xp.reshape(mean, shape)
+    variance = xp.mean(apart * apart, axis=places)
     constant = variance == 0
-    roots = variance.masked_fill(constant, 1).sqrt().masked_fill(constant, 0)
-    return mean + factor * roots
+    roots = xp.sqrt(xp.where(constant, xp.ones_like(variance), variance))
+    return mean + factor * xp.where(constant, xp.zeros_like(variance), roots)
 
 
 def _class_token(x: Any) -> Any:
@@ -107,4 +98,4 @@ def _places(x: Any) -> tuple[int, ...]:
 
 
 def _own(x: Any) -> Any:
-    return x if isinstance(x, np.ndarray) else x.clone()
+    return x.clone() if hasattr(x, "clone") else x

@@ -6,13 +6,13 @@ import hashlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
 import numpy as np
 
-from typica.arrays import AnyArray, to_numpy
+from typica.arrays import AnyArray, namespace, to_numpy
 from typica.bombs import allowance
 from typica.errors import FormatError, InputError, about, argument, border, listed, reason_of
 from typica.extras import need
@@ -162,38 +162,34 @@ class OnnxExtractor:
     def extraction(self, images: AnyArray, arrays: Sequence[AnyArray]) -> Extraction:
         """Return what a run gave: its `images` and the arrays of `outputs`, in that order."""
         found = {self.input: images, **dict(zip(self.outputs, arrays, strict=True))}
-        layers = {}
-        for name in self.layers:
+        return self.rows(found, self.layers)
+
+    def rows(self, found: Mapping[str, Any], layers: Sequence[str]) -> Extraction:
+        """Return the rows of layers, of the tensors by name that are behind them and the logits."""
+        reduced_to = {}
+        for name in layers:
             with about(f"layer {name!r}"):
-                layers[name] = reduced(self._value(name, found), self.reduce)
-        return Extraction(layers[self.layers[-1]], self._logits(found), layers)
+                reduced_to[name] = reduced(self._value(name, found), self.reduce)
+        return Extraction(reduced_to[layers[-1]], self._logits(found), reduced_to)
 
-    @property
-    def sources(self) -> dict[str, tuple[str, bool]]:
-        """The tensors behind "features" and "logits", each with whether it holds rows as columns.
-
-        A graph without a linear head has no logits here.
-        """
-        last = self.layers[-1]
+    def tensors(self, layer: str) -> list[str]:
+        """Return the names of the tensors behind a layer, and behind the logits of a head."""
         if self._head is None:
-            return {"features": (last, False)}
-        features = (last, False)
-        if self._is_input(last):
-            features = (self._head.features, self._head.features_turned)
-        return {"features": features, "logits": (self._head.logits, self._head.logits_turned)}
+            return [layer]
+        features = self._head.features if self._is_input(layer) else layer
+        return list(dict.fromkeys([features, self._head.logits]))
 
-    def _value(self, name: str, found: dict[str, AnyArray]) -> AnyArray:
+    def _value(self, name: str, found: Mapping[str, Any]) -> Any:
         if not self._is_input(name) or self._head is None:
             return found[name]
         return _rows(found[self._head.features], self._head, self._head.features_turned)
 
-    def _logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
+    def _logits(self, found: Mapping[str, Any]) -> Any:
         if self._head is None:
-            outputs = [(name, found[name]) for name in self._returned]
+            outputs = [(name, found[name]) for name in self._returned if name in found]
             return returned_logits(outputs, is_float_matrix)
         rows = _rows(found[self._head.logits], self._head, self._head.logits_turned)
-        logits: AnyArray = reduced_logits(rows, self.reduce)
-        return logits
+        return reduced_logits(rows, self.reduce)
 
     def _is_input(self, name: str) -> bool:
         """Tell whether a layer is the head's input."""
@@ -261,13 +257,14 @@ def _are_unscaled(array: AnyArray) -> bool:
     return bool(within and np.array_equal(array, np.floor(array)))
 
 
-def _rows(x: AnyArray, head: Linear, turned: bool) -> AnyArray:
+def _rows(x: Any, head: Linear, turned: bool) -> Any:
     """Return a tensor of a head as (n, m), tokens (n, t, m) or maps (n, m, h, w)."""
+    xp = namespace(x)
     if turned:
-        x = np.swapaxes(x, -1, -2)
+        x = xp.matrix_transpose(x)
     if head.maps or x.ndim <= 3:
         return x
-    return x.reshape(len(x), -1, x.shape[-1])
+    return xp.reshape(x, (x.shape[0], -1, x.shape[-1]))
 
 
 def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
