@@ -133,7 +133,6 @@ def test_a_parameter_that_changes_what_is_derived_counts_at_once(first, other, d
         (CTM("head", correct_only=True), {"head": "reversed"}),
         (WeiPer("head", repeats=3, bins=20), {"bins": 10}),
         (KNN(k=3, subsample=0.5), {"subsample": None}),
-        (KNN(k=3), {"index": "ivfpq"}),
         (Mahalanobis(), {"shrinkage": "ledoit_wolf"}),
         (IsolationForest(), {"trees": 3}),
         (Ensemble(), {"members": [KNN()]}),
@@ -142,8 +141,6 @@ def test_a_parameter_that_changes_what_is_derived_counts_at_once(first, other, d
     ids=str,
 )
 def test_a_parameter_that_the_fit_went_by_cannot_change_after_it(first, other, data: Data):
-    if other.get("index") == "ivfpq":
-        pytest.importorskip("faiss")
     heads = {"head": data.head, "reversed": Head(data.head.weight[::-1] + 1, data.head.bias)}
 
     def with_heads(params):

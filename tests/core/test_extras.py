@@ -51,8 +51,7 @@ TRIED = [
     ("dask", "dask", "typica fit tables --features embedding --labels label --engine dask"),
     ("ray", "ray", "typica fit tables --features embedding --labels label --engine ray"),
     ("spark", "pyspark", "typica fit tables --features embedding --labels label --engine spark"),
-    ("faiss", "faiss", OF_ROWS + "typica.CTM(index='hnsw').fit(z, y).score_samples(z)"),
-    ("faiss", "faiss", OF_ROWS + "typica.KNN(index='ivfpq').fit(z)"),
+    ("faiss", "faiss", OF_ROWS + "typica.KNN(index='faiss').fit(z)"),
 ]
 
 

@@ -494,7 +494,7 @@ def test_bad_parameters_are_named(data: Data):
         (KNN(seed=-1), r"KNN.fit: seed=-1 is not an integer of at least 0"),
         (
             KNN(index="annoy"),
-            r"KNN.fit: index='annoy' is unknown; pass None \(exact\), \"faiss\" or \"ivfpq\"\.",
+            r"KNN.fit: index='annoy' is unknown; pass None \(exact\) or \"faiss\"\.",
         ),
         (NNGuide(data.head, k=0), r"NNGuide.fit: k=0 is not an integer"),
         (

@@ -279,19 +279,6 @@ def test_the_provisional_threshold_is_of_2048_rows_by_key(tmp_path):
     assert 0.93 < share < 0.97
 
 
-def test_codes_of_rows_are_learnt_from_a_sample_first(tmp_path):
-    pytest.importorskip("faiss")
-    Z, codes = some_rows(0, 3000)
-    write(tmp_path, Z, codes, [1000, 2000], group=500)
-    detector = KNN(k=3, index="ivfpq")
-    apart = in_parts(detector, scale.open_tables(tmp_path, features="features", part_bytes=1))
-    streamed = scale.fit(detector, tmp_path, features="features")
-    assert len(apart.rows_) == len(streamed.rows_) == 3000
-    np.testing.assert_allclose(apart.score_samples(Z), streamed.score_samples(Z), atol=1e-5)
-    exact = KNN(k=3).fit(Z).score_samples(Z)
-    assert np.corrcoef(exact, streamed.score_samples(Z))[0, 1] > 0.8
-
-
 def test_a_large_sample_is_that_of_all_rows_at_once():
     rng = np.random.default_rng(0)
     rows = rng.random((5000, 2))

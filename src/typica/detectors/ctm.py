@@ -5,15 +5,6 @@
 Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
 Out-of-Distribution Detection, 2023. Higher = more typical, as printed. Fit: one pass over the
 features. Score: one product with the (m, C) matrix of class means, a few thousand at a time.
-
-For very many classes (faces, products) faiss finds the two nearest means approximately, and their
-cosines are then exact: what it misses can make a score too low, never too high. Measured at 100,000
-classes x 256 features in families of 100 (`benchmarks/scale/many.py`), 1,000 rows at a cosine of
-0.745 to their own class and 1,000 of no class: "hnsw" finds the nearest mean of all rows and of
-83 % of the strange ones, whose scores are 0.0014 too low on average, takes 45 s of one core to
-build and 120 MB beside the means; "ivf" finds that of all rows and of 98.5 % of the strange ones,
-0.0001 too low on average, takes 15 s and 160 MB. There the exact product of many rows at once takes
-0.63 ms a row, and an index 0.5; of one row by itself 11 ms, and 5.
 """
 
 from __future__ import annotations
@@ -23,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, Labels, Rows, as_floating
-from typica.checks import choice, truth
+from typica.checks import truth
 from typica.cosines import paired_cosines
 from typica.detectors._bases.cosine import CosineDetector
 from typica.detectors._bases.headed import check_classes, correctly_classified
 from typica.detectors._bases.means import LearnsClassMeans, mean_directions
-from typica.detectors._index import INDEXES, DirectionIndex
 from typica.errors import InputError
-from typica.extras import need
 from typica.head import HEAD, Head, head_to_pass
 from typica.labels import encode_labels
 from typica.store import storable
@@ -50,9 +39,6 @@ class CTM(LearnsClassMeans, CosineDetector):
         head must occur in the training data.
     correct_only
         Average only the training rows that the head classifies correctly.
-    index
-        "hnsw" or "ivf" searches the class means approximately, by faiss; the index is built from
-        the means when it is first needed, and is not part of the file.
 
     >>> import numpy as np
     >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)
@@ -72,23 +58,14 @@ class CTM(LearnsClassMeans, CosineDetector):
         reference="Nguyen et al. 2023, "
         "A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
-    params = {
-        "head": HEAD,
-        "correct_only": truth(),
-        "index": choice(None, *INDEXES, advice='pass None (exact), "hnsw" or "ivf"'),
-    }
+    params = {"head": HEAD, "correct_only": truth()}
 
-    def __init__(
-        self, head: Head | None = None, correct_only: bool = False, index: str | None = None
-    ) -> None:
+    def __init__(self, head: Head | None = None, correct_only: bool = False) -> None:
         self.head = head
         self.correct_only = correct_only
-        self.index = index
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.index is not None:
-            need("faiss", "faiss")
         if self.correct_only and self.head is None:
             raise InputError(
                 f"correct_only needs a head to tell what is correct; pass {head_to_pass()}."
@@ -114,8 +91,6 @@ class CTM(LearnsClassMeans, CosineDetector):
 
     def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
         """Return the cosine of each row to the mean of its own class."""
-        if self.index is not None:  # which may miss a row's own class
-            return None
         names, codes = encode_labels(labels, len(Z))
         if not np.isin(names, self.classes_).all():  # some classes have no correct row
             return None
@@ -128,5 +103,3 @@ class CTM(LearnsClassMeans, CosineDetector):
             which = "correctly classified samples" if self.correct_only else "samples"
             check_classes(self.moments_, self.head, which)
         self._directions = mean_directions(self.moments_)
-        if self.index is not None and len(self._directions) > 1:
-            self._index = DirectionIndex(self._directions, self.index)

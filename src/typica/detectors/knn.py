@@ -7,17 +7,13 @@ more typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIF
 CIFAR-100, 1000 for ImageNet). The search is exact (see `_search.py`), the distance is taken from
 the difference of the two vectors, so that equal ones are at distance 0. Fit: keeps the features.
 Score: at most one product with all of them, block by block.
-
-For tens of millions of rows `index="ivfpq"` keeps some 34 bytes of each (see `_ivfpq.py`) in place
-of the row; distances are then those to what the codes stand for. On the features of the paper's
-CIFAR-10 network the AUROC stays within 0.3 of exact search.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,30 +22,23 @@ from typica.arrays import (
     AnyArray,
     Array,
     Rows,
-    as_features,
     as_floating,
-    beside,
-    check_rows,
     is_at_hand,
-    is_traced,
     like,
     namespace,
-    row_blocks,
     to_numpy,
 )
-from typica.checks import choice, count, optional
+from typica.checks import choice, count
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
-from typica.detectors._index import LEAST_ROWS
-from typica.detectors._ivfpq import INDEX as CODED
-from typica.detectors._ivfpq import Codes, Quantiser
 from typica.detectors._search import Search
 from typica.detectors._search_on_device import kth_by_product
-from typica.errors import InputError, InputWarning, border, warn
+from typica.errors import InputWarning, warn
 from typica.extras import need
 from typica.linalg import paired_distances, unit_rows, units
 from typica.store import storable
 from typica.tags import Tags
 
+LEAST_ROWS = 39  # of each cell that faiss needs to find the cells
 # The distance of opposite directions, which a zero row is given: it has no direction.
 FARTHEST = 2.0
 
@@ -62,9 +51,6 @@ class KNN(RowsDetector):
     is. The rows keep the precision of the training features, and so does the comparison: if either
     side is float32, both are rounded to it.
 
-    The codes of "ivfpq" are learnt from the first batch, or beforehand by `train_index`; such
-    detectors merge if their codes are the same.
-
     Parameters
     ----------
     k
@@ -74,8 +60,7 @@ class KNN(RowsDetector):
     seed
         Chooses the sample.
     index
-        "faiss" searches approximately, in the nearest of about sqrt(N) cells, for millions of rows;
-        "ivfpq" keeps codes of some 34 bytes in place of the rows, for tens of millions.
+        "faiss" searches approximately, in the nearest of about sqrt(N) cells, for millions of rows.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
     >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, 0.0]])).round(4)
@@ -94,12 +79,10 @@ class KNN(RowsDetector):
         "k": count(),
         "subsample": SUBSAMPLE,
         "seed": count(0),
-        "index": choice(None, "faiss", CODED, advice='pass None (exact), "faiss" or "ivfpq"'),
+        "index": choice(None, "faiss", advice='pass None (exact) or "faiss"'),
     }
-    quantiser_: Quantiser
     _directions: AnyArray
     _search: Search | Cells
-    _coded: Any
 
     def __init__(
         self,
@@ -118,67 +101,14 @@ class KNN(RowsDetector):
         if self.index is not None:
             need("faiss", "faiss")
 
-    @border
-    def train_index(self, X: Any, n: int | None = None) -> Self:
-        """Learn the codes of index="ivfpq" from rows X (k, m), a sample of the n to come.
-
-        These rows are not kept: `partial_fit` takes in rows. To fit parts separately and merge
-        them, start each from a copy of one detector that has learnt the codes.
-        """
-        self._check_parameters()
-        if self.index != CODED:
-            raise InputError(f"index={self.index!r} has nothing to learn; pass index={CODED!r}.")
-        if self._has_learnt():
-            raise InputError("there are rows already; train the index before the fit.")
-        optional(count()).check("n", n)
-        rows = to_numpy(as_features(X))
-        check_rows(rows)
-        self.quantiser_ = self._quantiser(rows, len(rows) if n is None else int(n))
-        return self
-
-    def _quantiser(self, Z: Rows, n: int) -> Quantiser:
-        """Return what rows are coded by, learnt from a sample of the rows Z."""
-        size = min(len(Z), Quantiser.sample_size(n))
-        chosen = np.random.default_rng(int(self.seed)).choice(len(Z), size, replace=False)
-        return Quantiser.trained(_directed(Z[np.sort(chosen)]), n, int(self.seed))
-
     def _kept(self, Z: Rows) -> Rows:
-        if self.index == CODED:
-            return self._encoded(Z)
         dtype = as_floating(Z[:1]).dtype
         return in_blocks(lambda rows: unit_rows(rows.astype(np.float64)), Z, dtype)
-
-    def _encoded(self, Z: Rows) -> Codes:
-        if not hasattr(self, "quantiser_"):
-            self.quantiser_ = self._quantiser(Z, len(Z))
-        if Z.shape[1] != self.quantiser_.n_features:
-            raise InputError(
-                f"{Z.shape[1]} features, and the index was trained on "
-                f"{self.quantiser_.n_features}; keep one width."
-            )
-        blocks = row_blocks(len(Z), Z.shape[1], itemsize=8)
-        return np.concatenate([self.quantiser_.encode(_directed(Z[block])) for block in blocks])
-
-    def _absorb(self, other: Self) -> None:
-        if self.index == CODED:
-            if getattr(self, "quantiser_", other.quantiser_) != other.quantiser_:
-                raise InputError(
-                    "the two code their rows differently; begin both with copies of one detector "
-                    "after its train_index."
-                )
-            self.quantiser_ = other.quantiser_
-        super()._absorb(other)
 
     def _derive(self) -> None:
         super()._derive()
         rows = self.rows_
         check_k(self.k, len(rows), self.subsample)
-        if self.index == CODED:
-            self._check_coded()
-            self._coded = self.quantiser_.index(rows)
-            return
-        if rows.dtype.kind != "f":
-            raise InputError(f"index={self.index!r} was set after the fit; call fit again.")
         directed = np.vecdot(rows, rows) > 0  # these are of length 1, the others zero
         self._directions = rows if directed.all() else rows[directed]
         if len(self._directions) < self.k:
@@ -187,10 +117,6 @@ class KNN(RowsDetector):
             self._search = Search(self._directions)
         else:
             self._search = Cells(self._directions, int(self.k))
-
-    def _check_coded(self) -> None:
-        if not hasattr(self, "quantiser_"):
-            raise InputError(f"index={CODED!r} was set after the fit; call fit again.")
 
     def _warn_of_labels(self, labels: Any) -> None:
         counts = Counter(to_numpy(labels).ravel().tolist())
@@ -209,8 +135,6 @@ class KNN(RowsDetector):
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        if self.index == CODED:
-            return self._score_coded(Z)
         if len(self._directions) < self.k:
             return xp.full_like(Z[:, 0], -FARTHEST)
         near = is_at_hand(Z)
@@ -226,17 +150,6 @@ class KNN(RowsDetector):
             neighbours = xp.take(rows, kth_by_product(U, rows, self.k), axis=0)
         scores = -xp.astype(paired_distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
-
-    def _score_coded(self, Z: Array) -> Array:
-        if is_traced(Z):
-            raise InputError(
-                f"index={CODED!r} keeps codes that only faiss can search; fit with index=None."
-            )
-        rows = to_numpy(Z)
-        U, zero = units(rows.astype(np.float64))
-        distances = np.sqrt(self.quantiser_.kth(self._coded, U, int(self.k)))
-        scores = np.where(zero, -FARTHEST, np.maximum(-distances, -FARTHEST))
-        return beside(scores.astype(rows.dtype), Z)
 
     def _note(self, z: AnyArray) -> str:
         if z.any():
@@ -271,9 +184,3 @@ class Cells:
     @cached_property
     def _exact(self) -> Search:
         return Search(self._rows)
-
-
-def _directed(Z: Rows) -> Rows:
-    """Return the rows that KNN searches, at length 1; those that are zero are left out."""
-    U, zero = units(as_floating(Z).astype(np.float64))
-    return np.asarray(U[~zero])

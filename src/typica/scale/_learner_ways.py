@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from typica.checks import is_whole
-from typica.detectors import KNN, TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
+from typica.detectors import TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
 from typica.errors import InputError, LogitsWarning, argument
 from typica.scale._batches import Batch
 from typica.scale._row_sample import RowSample
-
-CODED_SAMPLE = 2**17  # rows that codes are learnt from
 
 State = dict[str, Any]
 
@@ -132,38 +130,6 @@ class Passes(Way):
         self.closed, self.totals = state["closed"], state["totals"]
 
 
-class Coded(Way):
-    """It keeps codes of the rows (`KNN(index="ivfpq")`), which are first learnt from a sample."""
-
-    name = "codes"
-    passes = 2
-    limit = CODED_SAMPLE
-    detector: KNN
-
-    def add(self, batch: Batch) -> None:
-        """Look at a batch in the first pass, and take in its codes in the second."""
-        if hasattr(self.detector, "quantiser_"):
-            self.detector.partial_fit(batch.features)
-        else:
-            batch.check()
-
-    def merge(self, other: Self) -> None:
-        """Take in what another has learnt of its part of the tables: codes of rows."""
-        if hasattr(other.detector, "n_features_in_"):
-            self.detector.merge(other.detector)
-
-    def close(self, sample: RowSample, n: int) -> None:
-        """Learn from a sample of the tables what their rows are coded by."""
-        self.detector.train_index(sample.rows, n)
-
-    def fresh(self) -> Self:
-        """Return this way of learning without codes of rows; what they are coded by stays known."""
-        made = type(self)(self.detector)
-        if hasattr(self.detector, "quantiser_"):
-            made.detector.quantiser_ = self.detector.quantiser_
-        return made
-
-
 class Share(Way):
     """It keeps a share of the rows (`subsample=0.01`): those whose keys are small enough."""
 
@@ -254,7 +220,7 @@ class Sampled(Way):
         self.limit, self.salt = state["limit"], seed_of(self.detector)
 
 
-WAYS: dict[str, type[Way]] = {way.name: way for way in (Sums, Passes, Coded, Share, Sampled)}
+WAYS: dict[str, type[Way]] = {way.name: way for way in (Sums, Passes, Share, Sampled)}
 
 
 def way_of(detector: Detector, sample: int | None = None) -> Way:
@@ -272,8 +238,6 @@ def way_of(detector: Detector, sample: int | None = None) -> Way:
         return Sampled(detector)
     if kept is not None:
         return Share(detector)
-    if isinstance(detector, KNN) and detector.index == "ivfpq":
-        return Coded(detector)
     if isinstance(detector, TwoPasses):
         return Passes(detector)
     if detector.tags.mergeable:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, beside, is_at_hand, like, namespace, to_numpy
-from typica.cosines import TILE, cosines, max_cosine, tiles, undirected_marked
-from typica.detectors._index import DirectionIndex
+from typica.arrays import AnyArray, Array, namespace
+from typica.cosines import TILE, cosines, max_cosine, tiles
 from typica.detectors._matches import Matches, better_two, top_two
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
-from typica.linalg import directed, unit_rows
+from typica.linalg import unit_rows
 
 MOST_CONTRIBUTIONS = 5  # features that `explain` names
 
@@ -40,19 +39,14 @@ class CosineDetector(DirectedDetector):
     """A detector by the largest of those cosines.
 
     Rows are multiplied with one tile of directions after another, so that a million classes need no
-    more memory than their directions. `_index`, where `_derive` sets it, finds the nearest two in
-    less time; their cosines are then taken from the directions themselves.
+    more memory than their directions.
     """
 
-    _index: DirectionIndex
-
     def _score(self, Z: Array) -> Array:
-        if self._is_indexed(Z):
-            return self._found(Z).similarity
         return max_cosine(Z, self._like("_directions", Z))
 
     def _score_and_match(self, Z: Array) -> tuple[Array, Matches]:
-        matches = self._found(Z) if self._is_indexed(Z) else self._compared(Z)
+        matches = self._compared(Z)
         return matches.similarity, matches
 
     def _nearest(self, Z: Array) -> Array:
@@ -76,29 +70,6 @@ class CosineDetector(DirectedDetector):
             )
             matches = better_two(matches, moved)
         return matches
-
-    def _is_indexed(self, Z: Array) -> bool:
-        """Tell whether an index finds the matches: it can only read this machine's memory."""
-        return hasattr(self, "_index") and is_at_hand(Z)
-
-    def _found(self, Z: Array) -> Matches:
-        """Return the two best matches of each row among those that the index finds."""
-        xp = namespace(Z)
-        scaled, lengths, zero = directed(Z)
-        places = self._index.nearest_two(to_numpy(scaled / lengths[:, None]))
-        if zero is not None:
-            places[to_numpy(zero)] = (0, 1)  # without a direction: the first, as without an index
-        missing = np.flatnonzero((places < 0).any(axis=1))
-        if len(missing):
-            exact = self._compared(xp.take(Z, beside(missing, Z), axis=0))
-            places[missing, 0] = to_numpy(exact.nearest)
-            places[missing, 1] = to_numpy(exact.runner_up)
-        pairs = like(self._directions[places], Z)
-        products = xp.sum(scaled[:, None, :] * pairs, axis=2) / lengths[:, None]
-        best = top_two(undirected_marked(products, zero))
-        rows = np.arange(len(places))
-        first, second = places[rows, to_numpy(best.nearest)], places[rows, to_numpy(best.runner_up)]
-        return best._replace(nearest=beside(first, Z), runner_up=beside(second, Z))
 
     def _note(self, z: AnyArray) -> str:
         if z.any():
