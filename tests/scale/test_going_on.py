@@ -19,7 +19,7 @@ from helpers.shell import run
 import typica
 from typica import CTM, InputError, scale
 from typica.files import lock_folder
-from typica.scale import _batches, _judge
+from typica.scale import _batches, _judge, _verdict_shards
 
 FILES = 8
 
@@ -162,7 +162,7 @@ def test_other_rows_in_files_of_the_same_name_are_other_data(where, data, monkey
     system.pipe_file(f"{path}/rows.parquet", contents[1])
     if system.protocol != "memory":
         os.utime(Path(path, "rows.parquet"), ns=(1, 1))  # however coarse its clock is
-    with pytest.raises(InputError, match="verdicts: holds verdicts with another data"):
+    with pytest.raises(InputError, match="verdicts: holds verdicts on other data in rows"):
         scale.score(detector, f"{place}/rows.parquet", "verdicts")
 
 
@@ -184,13 +184,14 @@ def test_other_work_does_not_go_on_there(data, monkeypatch):
         "levels": lambda: scale.score(detector, "data", "verdicts", alpha=0.2),
         "columns": lambda: scale.score(detector, "data", "verdicts", ids="id"),
         "rows": lambda: scale.score(detector, "data", "verdicts", only="atypical"),
-        "data": lambda: scale.score(detector, "data/[0-5].parquet", "verdicts"),
     }
     for key, ask in asked.items():
         with pytest.raises(
             InputError, match=f"verdicts: holds verdicts with another {key}; choose a"
         ):
             ask()
+    with pytest.raises(InputError, match=r"verdicts on 6\.parquet, 7\.parquet, not among these;"):
+        scale.score(detector, "data/[0-5].parquet", "verdicts")
     other = typica.load("ctm.safetensors").calibrate(np.random.default_rng(1).random((100, 6)))
     with pytest.raises(InputError, match="verdicts: holds verdicts with another calibration"):
         scale.score(other, "data", "verdicts")
@@ -198,6 +199,35 @@ def test_other_work_does_not_go_on_there(data, monkeypatch):
         InputError, match=r"verdicts: holds verdicts with another (calibration|detector)"
     ):
         scale.score(CTM().fit(np.eye(6).repeat(20, 0), np.arange(120) % 6), "data", "verdicts")
+
+
+@pytest.mark.parametrize("where", ["verdicts", "memory://changed"])
+def test_verdicts_on_files_that_have_not_changed_stay(data, monkeypatch, where):
+    monkeypatch.chdir(data)
+    detector = typica.load("ctm.safetensors")
+    scale.score(detector, "data", where, ids="id")
+    turned = pq.read_table("data/3.parquet").take(list(range(99, -1, -1)))
+    pq.write_table(turned, "data/3.parquet")
+    os.utime("data/3.parquet", ns=(1, 1))  # however coarse its clock is
+    pq.write_table(turned, "data/9.parquet")
+    judged, seen = _judge.Judge.__call__, []
+
+    def watching(self, batch):
+        seen.append(batch.source)
+        return judged(self, batch)
+
+    notes: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(_judge.Judge, "__call__", watching)
+        patch.setattr(_verdict_shards, "note", notes.append)
+        done = scale.score(detector, "data", where, ids="id")
+    assert seen == ["3.parquet", "9.parquet"] and done.n == 900
+    assert notes == [f"{where}: has changed or is new, and is judged: 3.parquet, 9.parquet"]
+    system, path = fsspec.core.url_to_fs(where)
+    tables = [pq.read_table(system.open(p)) for p in sorted(system.glob(f"{path}/part-*"))]
+    found = pa.concat_tables(tables)
+    whole = scale.score(detector, "data", ids="id").read_all()
+    assert found.equals(whole.cast(found.schema))
 
 
 def test_two_do_not_write_to_one_folder(data, monkeypatch):

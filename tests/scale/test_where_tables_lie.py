@@ -162,7 +162,7 @@ def test_objects_of_arrow():
 def test_objects_of_arrow_go_to_a_folder_but_do_not_go_on_there(tmp_path):
     assert scale.score(WHOLE, some(), tmp_path / "verdicts", ids="id").n == 120
     assert len(pq.read_table(tmp_path / "verdicts")) == 120
-    with pytest.raises(typica.InputError, match="holds verdicts with another data"):
+    with pytest.raises(typica.InputError, match="holds verdicts, and a stream is not continued"):
         scale.score(WHOLE, some(), tmp_path / "verdicts", ids="id")
 
 

@@ -100,12 +100,15 @@ def fit_files(
     _say_if_seen(features, calibrate)
     read = _read_params(name, params or {})
     held_out = Held(calibrate, alpha, tpr)
-    if are_tables([features], **(columns or {}), engine=engine, address=address):
+    on_error = getattr(network.get("settings"), "on_error", "stop")
+    asked = {**(columns or {}), "engine": engine, "address": address}
+    if are_tables([features], on_error, **asked):
         check_no_network({**network, "classes": classes}, "these are tables")
         made = _with_head(name, read, head)
         held = held_out if calibrate else None
         on = On(engine, address)
-        return Fitted(*fit_tables(features, made, columns or {}, labels, held, on=on))
+        named = {**(columns or {}), "on_error": on_error}
+        return Fitted(*fit_tables(features, made, named, labels, held, on=on))
     if holds_images(features):
         opened = open_inputs(features, classes=classes, **network).features
     else:

@@ -50,13 +50,14 @@ def fit_tables(
 ) -> tuple[Detector, int]:
     """Fit a detector on tables; return it, and how many rows it was fitted on.
 
-    columns: features, columns and sample, as `typica.scale.fit` takes them. held_out: tables with
-    the same columns, or a file of features, for the threshold.
+    columns: features, columns, sample and on_error, as `typica.scale.fit` takes them. held_out:
+    tables with the same columns, or a file of features, for the threshold.
     """
     if reads_layers(detector) is not None:
         raise InputError(f"{type(detector).__name__} reads several layers; pass a bank.")
     scale.check_engine(*on)
-    named = {name: columns.get(name) for name in ("features", "columns")}
+    named: dict[str, Any] = {name: columns.get(name) for name in ("features", "columns")}
+    named["on_error"] = columns.get("on_error", "stop")
     if held_out is not None:  # before the fit, so that errors show early
         _open_held_out(held_out, named)
     with _opened(on) as engine:

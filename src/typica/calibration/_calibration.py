@@ -103,7 +103,12 @@ class Calibration:
 
     @border
     def add(
-        self, scores: Any, classes: Any = None, source: str = "", start: int | None = None
+        self,
+        scores: Any,
+        classes: Any = None,
+        source: str = "",
+        start: int | None = None,
+        left_out: Any = (),
     ) -> Self:
         """Take in a batch of scores.
 
@@ -114,14 +119,17 @@ class Calibration:
         source, start
             The name of the data, and the number of its first row here; None continues after the
             rows that were added before.
+        left_out
+            The places, counted from `start`, of rows without a score.
         """
         scores, classes = self._checked(scores, classes)
         optional(count(0)).check("start", start)
         source = source_name(source)
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
-        spans = joined_rows(source, seen, SeenRows.of(Span(first, first + len(scores))))
-        keys = row_keys(source, first, len(scores))
+        count_of_rows = len(scores) + len(left_out)
+        spans = joined_rows(source, seen, SeenRows.of(Span(first, first + count_of_rows)))
+        keys = np.delete(row_keys(source, first, count_of_rows), left_out)
         for group, rows in group_rows(classes, self.taxonomy):
             self._sample(group).add(scores[rows], keys[rows])
         self.sources[source] = spans

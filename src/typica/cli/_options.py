@@ -79,7 +79,8 @@ OnError = Annotated[
     str,
     typer.Option(
         callback=one_of(("stop", "skip")),
-        help="What to do at an image that cannot be read: stop, or skip it and say so.",
+        help="What to do at an image that cannot be read, or a row of a table without a whole "
+        "embedding: stop, or skip it and say so.",
     ),
 ]
 Split = Annotated[

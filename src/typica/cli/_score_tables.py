@@ -20,7 +20,8 @@ from typica.verdicts import WORDS
 class TableScoring:
     """What `typica score` was asked to do with tables.
 
-    columns: features, columns, ids, engine and address, as `typica.scale.score` takes them.
+    columns: features, columns, ids, on_error, engine and address, as `typica.scale.score` takes
+    them.
     whole: options that need all rows at once, which tables cannot have.
     """
 
@@ -66,7 +67,8 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
     if wanted.output not in (None, "-"):
         done = scale.score(wanted.estimator, wanted.inputs, wanted.output, **options)
         say_written(done.path)
-        return {"n": done.n, "rejected": done.rejected if decided else None, "output": done.path}
+        counts = {"n": done.n, "rejected": done.rejected if decided else None}
+        return counts | {"skipped": done.skipped, "output": done.path}
     with work("scoring", None, "rows/s"):
         judged = scale.judge_stream(wanted.estimator, wanted.inputs, **options)
         if wanted.output is None:
@@ -76,7 +78,9 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
             with RowPrinter() as printer:
                 for batch in judged:
                     printer.write(batch.to_pydict())
-    found = {"n": judged.n, "rejected": judged.rejected if decided else None}
+    judged.skipped.note()
+    found: dict[str, Any] = {"n": judged.n, "rejected": judged.rejected if decided else None}
+    found["skipped"] = judged.skipped.n
     return found if rows is None else found | {"rows": rows.to_pylist()}
 
 

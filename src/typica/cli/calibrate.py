@@ -93,8 +93,9 @@ def calibrate(
     named: dict[str, Any] = {"features": feature_column, "columns": columns or None}
     where: dict[str, Any] = {"engine": engine, "address": address}
     seen_by = network(model, weights, transform, trust, backend, on_error)
-    if are_tables(held_out, **named, **where):
+    if are_tables(held_out, on_error, **named, **where):
         check_no_network(seen_by, "these are tables")
+        named["on_error"] = on_error
         typica.scale.calibrate(estimator, held_out, **named, **rule, **where)
     else:
         if not are_images(held_out):

@@ -154,7 +154,8 @@ def score(
         "engine": engine,
         "address": address,
     }
-    tables = are_tables(inputs, **of_tables)
+    tables = are_tables(inputs, on_error, **of_tables)
+    of_tables["on_error"] = on_error
     if not tables:
         _check_output_option(output)
     estimator = load_detector(detector)

@@ -165,7 +165,7 @@ def add_scores(
     X
         Held-out inputs, which `fit` has not seen.
     options
-        predicted, source and start, as `Detector.add_scores` takes them.
+        predicted, source, start and left_out, as `Detector.add_scores` takes them.
     """
     rows = detector_input(estimator, X)
     return final_detector(estimator).add_scores(calibration, rows, **options)

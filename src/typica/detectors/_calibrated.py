@@ -164,6 +164,7 @@ class Calibrated(Provisional):
         predicted: Any = None,
         source: str = "",
         start: int | None = None,
+        left_out: Any = (),
     ) -> Calibration:
         """Add the scores of held-out rows X to a calibration, which is changed and returned.
 
@@ -178,9 +179,12 @@ class Calibrated(Provisional):
         source, start
             The name of the data, and the number of its first row in X. They identify each row, so
             that the calibration is the same whatever parts it was made of.
+        left_out
+            The places, counted from `start`, of rows of the data that are not in X.
         """
         scored = self._scored(self._ready(X), calibration.by_class, predicted)
-        return calibration.add(check_scores(scored.scores), scored.classes, source, start)
+        scores = check_scores(scored.scores)
+        return calibration.add(scores, scored.classes, source, start, left_out)
 
     @border
     def set_calibration(self, calibration: Calibration, *, fingerprint: str | None = None) -> Self:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, as_floating, check_finite
-from typica.errors import InputError, about
+from typica.errors import InputError, about, argument, counted
 from typica.extras import need
 from typica.keys import row_keys
-from typica.scale._columns import Columns, take
+from typica.progress import note
+from typica.scale._columns import Columns, take, without_embedding
 from typica.scale._files import (
     CSV,
     IPC,
@@ -27,8 +28,27 @@ from typica.scale._files import (
 from typica.scale._parts import Part
 
 BATCH_BYTES = 2**25  # of features that are read and worked on at a time
+NAMED = 5  # skipped rows, in a message
 _MOST_ROWS = 2**16
 _PAGES = 2**20  # bytes of a column read at a time, so that no row group has to fit in memory
+
+
+class Skipped(NamedTuple):
+    """How many rows were skipped, as they have no whole embedding, and the first of them."""
+
+    n: int = 0
+    first: Sequence[str] = ()
+
+    def joined(self, other: Skipped) -> Skipped:
+        """Return these and others."""
+        return Skipped(self.n + other.n, [*self.first, *other.first][:NAMED])
+
+    def note(self) -> None:
+        """Say which rows were skipped, if any were."""
+        if self.n:
+            rows = f"skipped: {counted(self.n, 'row')} without a whole embedding"
+            more = " and others" if self.n > len(self.first) else ""
+            note(f"{rows}: {'; '.join(self.first)}{more}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +69,9 @@ class Batch:
         The number of the first row in the source.
     name
         What messages call the source.
+    left_out
+        The places, from `start` on, of rows without a whole embedding: there are ids for them, and
+        nothing else.
     """
 
     features: AnyArray
@@ -57,13 +80,27 @@ class Batch:
     source: str = ""
     start: int = 0
     name: str = ""
+    left_out: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def read(self) -> int:
+        """How many rows there are, with those that are left out."""
+        return len(self) + len(self.left_out)
+
+    @property
+    def skipped(self) -> Skipped:
+        """The rows that are left out."""
+        first = self.left_out[:NAMED].tolist()
+        name = self.name or self.source
+        named = [f"{name}, row {self.start + place}".lstrip(", ") for place in first]
+        return Skipped(len(self.left_out), named)
+
     def keys(self, salt: str = "") -> NDArray[np.uint64]:
         """Return each row's key, a hash of its source and number, however rows are split."""
-        return row_keys(salt + self.source, self.start, len(self))
+        return np.delete(row_keys(salt + self.source, self.start, self.read), self.left_out)
 
     def share(self, share: float, salt: str = "") -> Batch:
         """Return a share of the rows, drawn at random by their keys."""
@@ -75,7 +112,12 @@ class Batch:
 
     def check(self) -> None:
         """Refuse a row that is not finite."""
-        check_finite(as_floating(self.features), self.start)
+        try:
+            check_finite(as_floating(self.features), self.start)
+        except InputError as error:
+            skip = f", or pass {argument('on_error', 'skip')}."
+            error.args = (error.args[0].removesuffix(".") + skip,)
+            raise
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
@@ -86,7 +128,7 @@ class Batch:
             with _about(self.name):
                 self.check()
             if self.name:
-                stop = self.start + len(self)
+                stop = self.start + self.read
                 error.args = (f"{self.name}, rows {self.start} to {stop - 1}: {error.args[0]}",)
             raise
 
@@ -120,9 +162,19 @@ def read_batch(
     name
         What messages call the source.
     """
+    numbers: Any = range(start, start + len(record))
+    whole = record
+    left_out = np.empty(0, np.int64)
+    if columns.skip:
+        bad = without_embedding(record, columns)
+        left_out = np.flatnonzero(bad)
+        if len(left_out):
+            whole = record.filter(need("pyarrow", "parquet").array(~bad))
+            numbers = start + np.flatnonzero(~bad)
     with _about(name):
-        features, labels, ids = take(record, columns, start)
-    return Batch(features, labels, ids, source, start, name)
+        features, labels, _ = take(whole, columns, numbers)
+    ids = None if columns.ids is None else record.column(columns.ids)
+    return Batch(features, labels, ids, source, start, name, left_out)
 
 
 def _records(part: Part, columns: Columns) -> Iterator[Any]:
@@ -185,9 +237,16 @@ _READERS: dict[str, Callable[[Part, list[str], Columns], Iterator[Any]]] = {
 
 
 def array_batches(
-    Z: AnyArray, labels: AnyArray | None = None, source: str = "", start: int = 0
+    Z: AnyArray,
+    labels: AnyArray | None = None,
+    source: str = "",
+    start: int = 0,
+    *,
+    skip: bool = False,
 ) -> Iterator[Batch]:
     """Yield the rows of an array in pieces, the first of which is row `start` of `source`.
+
+    skip: leave out rows that are not finite.
 
     >>> [len(batch) for batch in array_batches(np.zeros((5, 3)))]
     [5]
@@ -195,7 +254,16 @@ def array_batches(
     step = batch_rows(Z.shape[1] * Z.itemsize)
     for first in range(0, len(Z), step):
         some = None if labels is None else labels[first : first + step]
-        yield Batch(Z[first : first + step], some, None, source, start + first)
+        batch = Batch(Z[first : first + step], some, None, source, start + first)
+        yield _finite(batch) if skip else batch
+
+
+def _finite(batch: Batch) -> Batch:
+    """Return the batch without the rows that are not finite."""
+    left_out = np.flatnonzero(~np.isfinite(batch.features).all(axis=1))
+    labels = None if batch.labels is None else np.delete(batch.labels, left_out)
+    features = np.delete(batch.features, left_out, axis=0)
+    return replace(batch, features=features, labels=labels, left_out=left_out)
 
 
 def read_records(
@@ -216,8 +284,9 @@ def read_records(
         for piece in _sliced(record.select(columns.names)):
             found = read_batch(piece, columns, source, start + first, name)
             if labels is not None:
-                found = replace(found, labels=labels[first : first + len(found)])
-            first += len(found)
+                known = np.delete(labels[first : first + found.read], found.left_out)
+                found = replace(found, labels=known)
+            first += found.read
             yield found
 
 

@@ -9,7 +9,7 @@ from typica.calibration import Calibration, CalibrationOptions
 from typica.decide import add_scores, begin_calibration, set_calibration
 from typica.detectors import Estimator
 from typica.errors import FormatError, border
-from typica.scale._batches import Batch
+from typica.scale._batches import Batch, Skipped
 
 
 class Calibrator:
@@ -29,6 +29,7 @@ class Calibrator:
     def __init__(self, estimator: Estimator | None, calibration: Calibration) -> None:
         self.estimator: Any = estimator  # None only if nothing is scored
         self.calibration = calibration
+        self.skipped = Skipped()
 
     @classmethod
     @border
@@ -49,13 +50,16 @@ class Calibrator:
                     batch.features,
                     source=batch.source,
                     start=batch.start,
+                    left_out=batch.left_out,
                 )
+        self.skipped = self.skipped.joined(batch.skipped)
         return self
 
     @border
     def merge(self, other: Self) -> Self:
         """Take in the scores of another, which stays as it is; this one is changed."""
         self.calibration.merge(other.calibration)
+        self.skipped = self.skipped.joined(other.skipped)
         return self
 
     @border
@@ -66,15 +70,18 @@ class Calibrator:
 
     def to_bytes(self) -> bytes:
         """Return the calibration, without the estimator, as bytes of safetensors."""
-        return store.to_bytes(self.calibration)
+        skipped = self.skipped._asdict()
+        return store.to_bytes({"calibration": self.calibration, "skipped": skipped})
 
     @classmethod
     @border
     def from_bytes(cls, data: bytes, estimator: Estimator | None = None) -> Self:
         """Rebuild what `to_bytes` returned, for the estimator that made these scores."""
-        calibration = store.from_bytes(data)
-        if not isinstance(calibration, Calibration):
+        state = store.from_bytes(data)
+        if not isinstance(state, dict) or not isinstance(state.get("calibration"), Calibration):
             raise FormatError(
                 "these are not the bytes of a Calibrator; pass what its to_bytes made."
             )
-        return cls(estimator, calibration)
+        made = cls(estimator, state["calibration"])
+        made.skipped = Skipped(**state["skipped"])
+        return made

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, given, listed
@@ -27,11 +28,17 @@ class Columns:
         One column of lists, or one column of numbers for each feature.
     labels, ids
         One column each, or None.
+    skip
+        Skip rows without a whole embedding, in place of an error.
+    width
+        How many numbers an embedding has, if that is known: others are skipped too.
     """
 
     features: str | tuple[str, ...]
     labels: str | None = None
     ids: str | None = None
+    skip: bool = False
+    width: int | None = None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -50,6 +57,7 @@ class Wanted:
     """The columns that a user asks for; see `open_tables`.
 
     names: those of the columns that a detector was fitted on, in their order, if it knows them.
+    on_error: "stop" or "skip" at a row without a whole embedding.
     """
 
     features: str | None = None
@@ -58,8 +66,11 @@ class Wanted:
     ids: str | None = None
     find_labels: bool = False
     names: Sequence[str] | None = None
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
+        if self.on_error not in ("stop", "skip"):
+            raise InputError(f"{given('on_error', self.on_error)}: choose stop or skip.")
         if self.features is not None and self.columns is not None:
             both = f"{argument('features')} and {argument('columns')}"
             raise InputError(f"{both}: pass one column of lists, or several columns of numbers.")
@@ -79,12 +90,14 @@ class Wanted:
         labels = self.labels if isinstance(self.labels, str) else None
         if self.labels is None and self.find_labels:
             labels = label_column({*schema.names, *constants})
+        features: str | tuple[str, ...]
         if self.columns is not None:
-            chosen = named_columns(self.columns, schema.names)
-            return Columns(self.in_order(chosen), labels, self.ids)
-        if self._is_by_name(schema):
-            return Columns(self.in_order(tuple(schema.names)), labels, self.ids)
-        return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+            features = self.in_order(named_columns(self.columns, schema.names))
+        elif self._is_by_name(schema):
+            features = self.in_order(tuple(schema.names))
+        else:
+            features = self.features or _column_of_lists(schema)
+        return Columns(features, labels, self.ids, self.on_error == "skip")
 
     def _is_by_name(self, schema: Any) -> bool:
         """Tell whether the detector's columns are read: they are there, or no lists are."""
@@ -190,7 +203,7 @@ def opened_columns(schema: Any, wanted: Wanted, width: int | None = None) -> Col
     columns = wanted.found_in(schema)
     check_schema(schema, columns)
     check_width(schema, columns, width)
-    return columns
+    return replace(columns, width=width)
 
 
 def check_ids(schema: Any, name: str | None, expected: Any) -> None:
@@ -264,56 +277,85 @@ def storage_type(found: Any) -> Any:
     return getattr(found, "storage_type", found)
 
 
-def take(batch: Any, columns: Columns, first_row: int = 0) -> tuple[AnyArray, AnyArray | None, Any]:
+def take(
+    batch: Any, columns: Columns, numbers: Sequence[int]
+) -> tuple[AnyArray, AnyArray | None, Any]:
     """Return features, labels and ids of a record batch; bad ones are refused by their row.
 
-    first_row: the number of the batch's first row, for messages. Features are not copied if Arrow
-    has them as one run of numbers.
+    numbers: of the rows, for messages. Features are not copied if Arrow has them as one run of
+    numbers.
     """
     if isinstance(columns.features, str):
-        features = _matrix_of_lists(batch.column(columns.features), columns.features, first_row)
+        features = _matrix_of_lists(batch.column(columns.features), columns.features, numbers)
     else:
-        features = _side_by_side(batch, columns.features, first_row)
+        features = _side_by_side(batch, columns.features, numbers)
     labels = None
     if columns.labels is not None:
-        labels = take_labels(batch.column(columns.labels), columns.labels, first_row)
+        labels = take_labels(batch.column(columns.labels), columns.labels, numbers)
     ids = None if columns.ids is None else batch.column(columns.ids)
     return features, labels, ids
 
 
-def _matrix_of_lists(column: Any, name: str, first_row: int) -> AnyArray:
+def without_embedding(batch: Any, columns: Columns) -> NDArray[np.bool_]:
+    """Tell which rows of a record batch have no whole embedding: null, nulls or NaN, infinity.
+
+    Or another width, if it is known which one they have.
+    """
+    bad = np.zeros(len(batch), dtype=np.bool_)
+    for name in columns.numbers:
+        column = getattr(batch.column(name), "storage", batch.column(name))
+        bad |= _as_bools(column.is_null())
+        rows = np.arange(len(batch))
+        if isinstance(columns.features, str):
+            lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+            bad |= lengths != (columns.width or lengths)
+            bad |= lengths == 0
+            rows = np.repeat(rows, lengths)
+            column = getattr(column.flatten(), "storage", column.flatten())
+        missing = _as_bools(column.is_null())
+        if _types().is_floating(column.type):
+            missing |= ~np.isfinite(column.to_numpy(zero_copy_only=False))
+        bad[rows[missing]] = True
+    return bad
+
+
+def _as_bools(column: Any) -> NDArray[np.bool_]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _matrix_of_lists(column: Any, name: str, numbers: Sequence[int]) -> AnyArray:
     """Return a column of lists in a record batch as a matrix; refuse bad rows by their number."""
     column = getattr(column, "storage", column)
-    _check_whole(column, name, first_row)
+    _check_whole(column, name, numbers)
     rows = len(column)
     width = getattr(column.type, "list_size", None)
     if width is None and rows:
-        width = _one_width(column, name, first_row)
+        width = _one_width(column, name, numbers)
     values = getattr(column.flatten(), "storage", column.flatten())
     if values.null_count:
         place = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
-        raise _empty(name, first_row + place // int(width or 1))
+        raise _empty(name, numbers[place // int(width or 1)])
     return _arrow_numbers(values).reshape(rows, int(width or 0))
 
 
-def _one_width(column: Any, name: str, first_row: int) -> int:
+def _one_width(column: Any, name: str, numbers: Sequence[int]) -> int:
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     other = lengths != lengths[0]
     if other.any():
         row = int(np.argmax(other))
         raise InputError(
-            f"row {first_row + row} of the column {name!r} has {lengths[row]} numbers and row "
-            f"{first_row} has {lengths[0]}; write rows of one length."
+            f"row {numbers[row]} of the column {name!r} has {lengths[row]} numbers and row "
+            f"{numbers[0]} has {lengths[0]}; write rows of one length."
         )
     return int(lengths[0])
 
 
-def _side_by_side(batch: Any, names: Sequence[str], first_row: int) -> AnyArray:
+def _side_by_side(batch: Any, names: Sequence[str], numbers: Sequence[int]) -> AnyArray:
     """Return columns of numbers in a record batch as a matrix."""
     columns = []
     for name in names:
         column = getattr(batch.column(name), "storage", batch.column(name))
-        _check_whole(column, name, first_row)
+        _check_whole(column, name, numbers)
         columns.append(_arrow_numbers(column))
     return np.column_stack(columns)
 
@@ -326,23 +368,26 @@ def _arrow_numbers(values: Any) -> AnyArray:
     return numbers
 
 
-def _check_whole(column: Any, name: str, first_row: int) -> None:
+def _check_whole(column: Any, name: str, numbers: Sequence[int]) -> None:
     if column.null_count:
         place = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise _empty(name, first_row + place)
+        raise _empty(name, numbers[place])
 
 
 def _empty(name: str, row: int) -> InputError:
-    return InputError(f"row {row} of the column {name!r} is empty; fill it in or leave it out.")
+    return InputError(
+        f"row {row} of the column {name!r} is empty; fill it in or leave it out, or, if it is an "
+        f"embedding, pass {argument('on_error', 'skip')}."
+    )
 
 
-def take_labels(column: Any, name: str, first_row: int = 0) -> AnyArray:
+def take_labels(column: Any, name: str, numbers: Sequence[int]) -> AnyArray:
     """Return a column of labels in a record batch as integers or strings."""
-    _check_whole(column, name, first_row)
+    _check_whole(column, name, numbers)
     types = _types()
     if types.is_dictionary(column.type):
         codes = column.indices.to_numpy(zero_copy_only=False)
-        return np.asarray(take_labels(column.dictionary, name, first_row)[codes])
+        return np.asarray(take_labels(column.dictionary, name, numbers)[codes])
     if types.is_integer(column.type) or types.is_boolean(column.type):
         return _arrow_numbers(column)
     if not len(column):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -61,9 +62,9 @@ def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = 
     column `label`, if there is no y.
     """
     if hasattr(X, "columns"):
-        rows = _of_frame(X, y, wanted, find)
+        rows = _of_frame(X, y, wanted, find, width)
     elif getattr(X, "ndim", None) == 2:
-        rows = _of_array(X, y)
+        rows = _of_array(X, y, skip=wanted.on_error == "skip")
     else:
         shape = getattr(X, "shape", None)
         found = type(X).__name__ if shape is None else f"an array of shape {shape}"
@@ -73,7 +74,7 @@ def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = 
     return rows
 
 
-def _of_array(X: Any, y: Any) -> Rows:
+def _of_array(X: Any, y: Any, *, skip: bool) -> Rows:
     if isinstance(y, str):
         raise InputError(f"y={y!r}: an array has no columns; pass the labels themselves.")
     whole = X.rechunk({1: -1})
@@ -84,12 +85,13 @@ def _of_array(X: Any, y: Any) -> Rows:
     pieces = [Piece(value, labels, "", start) for value, labels, start in rows]
     width, unknown = int(X.shape[1]), (None,) * (len(values) + 1)
     empty = np.empty((0, width), X.dtype)
-    return Rows(pieces, _read_array, sum(lengths), width, y is not None, unknown, empty)
+    read = partial(_read_array, skip)
+    return Rows(pieces, read, sum(lengths), width, y is not None, unknown, empty)
 
 
-def _of_frame(X: Any, y: Any, wanted: Wanted, find: bool) -> Rows:
+def _of_frame(X: Any, y: Any, wanted: Wanted, find: bool, known: int | None) -> Rows:
     whole, label = _with_label_column(X, y, find)
-    columns = _chosen(whole, wanted, label)
+    columns = replace(_chosen(whole, wanted, label), width=known)
     frame = whole[columns.names].optimize()  # may join partitions, so it is done once
     labels_apart = y if label is None else None
     pieces = _frame_pieces(frame.to_delayed(), labels_apart)
@@ -122,11 +124,11 @@ def _frame_pieces(values: Sequence[Any], y: Any) -> list[Piece]:
     return pieces
 
 
-def _read_array(block: Any, labels: Any, source: str, start: int) -> Iterator[Batch]:
+def _read_array(skip: bool, block: Any, labels: Any, source: str, start: int) -> Iterator[Batch]:
     known = None if labels is None else as_labels(labels)
     if known is not None:
         _check_count(len(known), len(block))
-    return array_batches(np.asarray(block), known, source, start)
+    return array_batches(np.asarray(block), known, source, start, skip=skip)
 
 
 def _read_frame(
@@ -189,7 +191,7 @@ def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
     """Return the columns of a data frame to read; refuse those that are not there."""
     there = [str(name) for name in X.columns]
     features = _feature_columns(there, wanted, labels)
-    chosen = Columns(features, labels, wanted.ids)
+    chosen = Columns(features, labels, wanted.ids, wanted.on_error == "skip")
     for name in chosen.names:
         if name not in there:
             raise missing_column(name, there)

@@ -90,13 +90,21 @@ def is_tables(location: Location) -> bool:
     return is_pattern(location)
 
 
-def are_tables(inputs: Sequence[Location], **asked: Any) -> bool:
+def are_tables(inputs: Sequence[Location], on_error: str = "stop", **asked: Any) -> bool:
     """Tell whether inputs are tables of any size: by what they are, or by options that were given.
 
-    asked: options that are only for tables; None if they were not given.
+    on_error: as `open_tables` takes it. asked: options that are only for tables; None if they were
+    not given.
     """
-    wanted = any(value is not None for value in asked.values())
-    return wanted or any(map(is_tables, inputs))
+    if any(value is not None for value in asked.values()) or any(map(is_tables, inputs)):
+        return True
+    return on_error == "skip" and _skips_rows(inputs)
+
+
+def _skips_rows(inputs: Sequence[Location]) -> bool:
+    """Tell whether all inputs are files of tables, whose rows can be skipped, and not of images."""
+    endings = {Path(one).suffix.lower() for one in inputs}
+    return endings <= _NAMED_FORMATS.keys() and not any(map(holds_images, map(Path, inputs)))
 
 
 def _holds_tables(folder: Path) -> bool:

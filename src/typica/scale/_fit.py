@@ -33,6 +33,7 @@ def fit(
     columns: Sequence[str] | None = None,
     labels: Any = None,
     sample: int | None = None,
+    on_error: str = "stop",
     engine: Engine | None = None,
     address: str | None = None,
 ) -> Detector:
@@ -52,6 +53,8 @@ def fit(
         As `open_tables` takes them; None uses the column `label`, if there is one.
     sample
         Fit on only this many random rows: for detectors that need all rows at once, or keep them.
+    on_error
+        As `open_tables` takes it.
     engine
         "dask", "ray" or "spark"; None works in this process.
     address
@@ -64,7 +67,8 @@ def fit(
     >>> fit(CTM(), rows).classes_.tolist()
     [0, 1, 2, 3]
     """
-    options = {"features": features, "columns": columns, "labels": labels, "sample": sample}
+    options: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
+    options |= {"sample": sample, "on_error": on_error}
     return fit_counted(detector, data, **options, engine=engine, address=address).detector
 
 
@@ -92,7 +96,7 @@ def fit_counted(
     detector, data, sample, engine, address
         As `fit` takes them.
     columns
-        The `features`, `columns` and `labels` of `fit`.
+        The `features`, `columns`, `labels` and `on_error` of `fit`.
     """
     check_engine(engine, address)
     learner = Learner(detector, sample)
@@ -104,6 +108,7 @@ def fit_counted(
         files = as_files(tables)
         with open_engine(engine, address) as cluster:
             learner = learn(learner.expect(files.rows), over_parts(cluster, files, "fitting"))
+    learner.skipped.note()
     return Fitted(with_names(learner.finish(), tables.columns), learner.n)
 
 
@@ -133,6 +138,7 @@ def calibrate(
     confidence: Level | None = None,
     by_class: bool = False,
     groups: Mapping[Any, str] | None = None,
+    on_error: str = "stop",
     engine: Engine | None = None,
     address: str | None = None,
 ) -> E:
@@ -145,7 +151,7 @@ def calibrate(
     ----------
     estimator
         A fitted detector or Pipeline; it is changed and returned.
-    data, features, columns
+    data, features, columns, on_error
         As `open_tables` takes them.
     alpha, tpr, confidence, by_class, groups
         As `Detector.calibrate` takes them.
@@ -154,7 +160,7 @@ def calibrate(
     """
     check_engine(engine, address)
     expected: dict[str, Any] = {"width": input_width(estimator), "names": column_names(estimator)}
-    tables = open_tables(data, features=features, columns=columns, **expected)
+    tables = open_tables(data, features=features, columns=columns, on_error=on_error, **expected)
     calibrator = Calibrator.begin(
         estimator,
         tables.rows,
@@ -171,6 +177,7 @@ def calibrate(
         with open_engine(engine, address) as cluster:
             reduce = over_parts(cluster, as_files(tables), "calibrating")
             calibrator = take_scores(calibrator, reduce)
+    calibrator.skipped.note()
     calibrator.finish()
     return estimator
 
@@ -181,7 +188,7 @@ def _each_batch(what: str, tables: Tables | Stream, do: Callable[[Batch], object
         for batch in ahead(tables.batches()):
             with quiet():
                 do(batch)
-            advance(len(batch))
+            advance(batch.read)
 
 
 def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:

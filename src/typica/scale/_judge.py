@@ -14,7 +14,7 @@ from typica.decide import judge
 from typica.detectors import Estimator, final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
-from typica.scale._batches import Batch, read_records
+from typica.scale._batches import Batch, Skipped, read_records
 from typica.scale._columns import Columns
 from typica.verdicts import WORDS, Verdicts
 from typica.written_numbers import Level
@@ -26,8 +26,8 @@ class Judge:
     """Judges batches: a callable that makes a record batch of verdicts from each.
 
     Its columns are the ids, or else the file and the row, then verdict, score, p_value, nearest,
-    runner_up and margin; null if the detector cannot tell. The attribute `rejected` is the number
-    of atypical rows in the last batch.
+    runner_up and margin; null if the detector cannot tell, or if the row was skipped. The attribute
+    `rejected` is the number of atypical rows in the last batch.
 
     Parameters
     ----------
@@ -73,25 +73,40 @@ class Judge:
         """Return the verdicts on a batch; an error names the file and the row."""
         arrow = need("pyarrow", "parquet")
         self.rejected = 0
-        if not len(batch):
+        if not batch.read:
             return arrow.RecordBatch.from_pylist([], schema=self.schema)
         with batch.blamed():
-            verdicts = judge(self.estimator, batch.features, **self.levels)
             whose = self._whose(batch)
-        self.rejected = verdicts.n_atypical
-        columns = [*whose, *self._decided(verdicts)]
-        made = arrow.record_batch(columns, schema=self.schema)
+            decided = self._decided_of(batch)
+        made = arrow.record_batch([*whose, *decided], schema=self.schema)
         if self.only is None:
             return made
-        return made.filter(arrow.array(verdicts.verdict == self.only))
+        equal = need("pyarrow.compute", "parquet").equal
+        return made.filter(equal(made.column("verdict"), self.only))
+
+    def _decided_of(self, batch: Batch) -> list[Any]:
+        """Return the columns of verdicts on a batch, with null for rows that were left out."""
+        arrow = need("pyarrow", "parquet")
+        if not len(batch):
+            kinds = [self.schema.field(name).type for name in DECIDED]
+            return [arrow.nulls(batch.read, kind) for kind in kinds]
+        verdicts = judge(self.estimator, batch.features, **self.levels)
+        self.rejected = verdicts.n_atypical
+        columns = self._decided(verdicts)
+        if not len(batch.left_out):
+            return columns
+        left_out = np.zeros(batch.read, dtype=np.bool_)
+        left_out[batch.left_out] = True
+        places = arrow.array(np.cumsum(~left_out) - 1, mask=left_out)
+        return [column.take(places) for column in columns]
 
     def _whose(self, batch: Batch) -> list[Any]:
         """Return the ids, or else the file and the row of each."""
         arrow = need("pyarrow", "parquet")
         if self.ids is not None:
             return [_cast_ids(batch.ids, *self.ids)]
-        rows = np.arange(batch.start, batch.start + len(batch))
-        return [arrow.repeat(batch.source, len(batch)), arrow.array(rows)]
+        rows = np.arange(batch.start, batch.start + batch.read)
+        return [arrow.repeat(batch.source, batch.read), arrow.array(rows)]
 
     def _decided(self, verdicts: Verdicts) -> list[Any]:
         arrow = need("pyarrow", "parquet")
@@ -115,17 +130,18 @@ def check_id_column(name: str | None) -> None:
 
 
 class Counts(NamedTuple):
-    """How many rows were judged, and how many of them are atypical."""
+    """How many rows were judged, how many of them are atypical, and which were skipped."""
 
     n: int
     rejected: int
+    skipped: Skipped = Skipped()
 
 
 class Counted:
     """Verdicts on batches as record batches, judged once, as they are taken.
 
     setting: the context that each batch is judged in. n, rejected: how many rows have been judged
-    so far, and how many of them are atypical.
+    so far, and how many of them are atypical. skipped: other rows.
     """
 
     def __init__(
@@ -139,6 +155,7 @@ class Counted:
         self.setting = setting
         self.n = 0
         self.rejected = 0
+        self.skipped = Skipped()
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches:
@@ -146,6 +163,7 @@ class Counted:
                 made = self.judge(batch)
             self.n += len(batch)
             self.rejected += self.judge.rejected
+            self.skipped = self.skipped.joined(batch.skipped)
             yield made
 
 

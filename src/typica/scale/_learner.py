@@ -7,7 +7,7 @@ from typing import Any, Self
 from typica import store
 from typica.detectors import Detector, is_pipeline
 from typica.errors import FormatError, InputError, border
-from typica.scale._batches import Batch
+from typica.scale._batches import Batch, Skipped
 from typica.scale._learner_ways import WAYS, Way, way_of
 from typica.scale._row_sample import RowSample
 
@@ -43,6 +43,7 @@ class Learner:
         self.way = way
         self.sample = RowSample(way.limit, way.salt, total)
         self.n = 0
+        self.skipped = Skipped()
         self.closed = 0  # passes
 
     @property
@@ -67,6 +68,7 @@ class Learner:
             if not self.closed:
                 self.sample.add(batch)
             self.n += len(batch)
+        self.skipped = self.skipped.joined(batch.skipped)
         return self
 
     @border
@@ -77,6 +79,7 @@ class Learner:
             if not self.closed:
                 self.sample.merge(other.sample)
             self.n += other.n
+        self.skipped = self.skipped.joined(other.skipped)
         return self
 
     def fresh(self) -> Self:
@@ -95,7 +98,7 @@ class Learner:
         if self.closed + 1 < self.passes:
             self.way.close(self.sample, self.n)
             self.closed += 1
-            self.n = 0
+            self.n, self.skipped = 0, Skipped()  # the next pass skips them again
         return self
 
     @border
@@ -110,8 +113,13 @@ class Learner:
 
     def to_bytes(self) -> bytes:
         """Return all of it as bytes of safetensors, without pickle."""
-        state = {"way": self.way.name, "state": self.way.state(), "sample": self.sample.state()}
-        return store.to_bytes({**state, "n": self.n, "closed": self.closed})
+        state: dict[str, Any] = {
+            "way": self.way.name,
+            "state": self.way.state(),
+            "sample": self.sample.state(),
+        }
+        state |= {"n": self.n, "closed": self.closed, "skipped": self.skipped._asdict()}
+        return store.to_bytes(state)
 
     @classmethod
     @border
@@ -126,6 +134,7 @@ class Learner:
         made._begin(way)
         made.sample = RowSample.from_state(state["sample"])
         made.n, made.closed = state["n"], state["closed"]
+        made.skipped = Skipped(**state["skipped"])
         return made
 
 

@@ -78,5 +78,5 @@ def judge_parts(
         tasks = [pack_part(tables, part) for part in parts[first : first + step]]
         for state in cluster.map(each.state, tasks):
             judged = unpack_judged(state)
-            advance(judged.n)
+            advance(judged.n + judged.skipped.n)
             yield judged

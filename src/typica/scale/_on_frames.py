@@ -37,7 +37,9 @@ def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | No
     sought = replace(wanted, find_labels=wants_label_column(detector))
     columns = opened_columns(frame.schema(), sought, table_width(detector))
     check_learning(learner, Known(columns.labels is not None))
-    return with_names(learn(learner, frame.over(columns)).finish(), columns)
+    learnt = learn(learner, frame.over(columns))
+    learnt.skipped.note()
+    return with_names(learnt.finish(), columns)
 
 
 def calibrate_frame(
@@ -46,7 +48,9 @@ def calibrate_frame(
     """Calibrate an estimator on the rows of a frame, and return it."""
     columns = columns_for(estimator, frame.schema(), wanted)
     calibrator = Calibrator.begin(estimator, **options)
-    take_scores(calibrator, frame.over(columns)).finish()
+    scored = take_scores(calibrator, frame.over(columns))
+    scored.skipped.note()
+    scored.finish()
     return estimator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -21,15 +22,15 @@ from typica.errors import border
 from typica.extras import need
 from typica.files import atomic_path, check_not_input
 from typica.progress import advance, note, quiet, work
-from typica.scale._batches import Batch
+from typica.scale._batches import Batch, Skipped
 from typica.scale._engines import Engine, check_engine, open_engine
-from typica.scale._files import is_address, stamp_of
+from typica.scale._files import File, is_address, stamp_of
 from typica.scale._judge import Counted, Counts, Judge
 from typica.scale._on_cluster import as_files, judge_parts
 from typica.scale._parts import OPENED_AT_ONCE, Part
 from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
-from typica.scale._verdict_shards import Shards, open_shards
+from typica.scale._verdict_shards import FileOfParts, Shards, open_shards
 from typica.scale._worker_jobs import Judged
 from typica.threads import in_threads, one_blas_thread_fewer
 from typica.written_numbers import Level
@@ -38,11 +39,15 @@ STREAM_ROWS = 2**20  # verdicts of a stream per file
 
 
 class Scored(NamedTuple):
-    """How many rows were judged, how many of them are atypical, and where the verdicts are."""
+    """How many rows were judged, how many of them are atypical, and where the verdicts are.
+
+    skipped: how many rows have no verdict, as they have no whole embedding.
+    """
 
     n: int
     rejected: int
     path: str
+    skipped: int = 0
 
 
 @border
@@ -58,6 +63,7 @@ def score(
     tpr: Level | None = None,
     confidence: Level | None = None,
     only: str | None = None,
+    on_error: str = "stop",
     engine: Engine | None = None,
     address: str | None = None,
 ) -> Any:
@@ -76,6 +82,8 @@ def score(
         As `typica.judge` takes them.
     only
         Leave out all but "typical" or "atypical" rows.
+    on_error
+        As `open_tables` takes it. The verdict on a row that is skipped is null.
     engine, address
         As `fit` takes them. The workers then write the files of a folder, so they must see it
         under the same path as this process.
@@ -94,7 +102,7 @@ def score(
     [0, 1, 2, 3]
     """
     options: dict[str, Any] = {"features": features, "columns": columns, "ids": ids, "only": only}
-    options |= {"engine": engine, "address": address}
+    options |= {"on_error": on_error, "engine": engine, "address": address}
     judged = judge_stream(estimator, data, **options, alpha=alpha, tpr=tpr, confidence=confidence)
     if output is None:
         reader = need("pyarrow", "parquet").RecordBatchReader
@@ -106,7 +114,8 @@ def score(
             _write_file(judged, path)
         else:
             _write_folder(judged, path)
-    return Scored(judged.n, judged.rejected, path)
+    judged.skipped.note()
+    return Scored(judged.n, judged.rejected, path, judged.skipped.n)
 
 
 class JudgedStream:
@@ -136,6 +145,11 @@ class JudgedStream:
         """How many of them are atypical."""
         return sum(some.rejected for some in self.counted)
 
+    @property
+    def skipped(self) -> Skipped:
+        """The rows that were skipped so far."""
+        return functools.reduce(Skipped.joined, (some.skipped for some in self.counted), Skipped())
+
     def __iter__(self) -> Iterator[Any]:
         if self.engine is None:
             yield from self.verdicts(ahead(self.tables.batches()))
@@ -150,7 +164,7 @@ class JudgedStream:
         tables = as_files(self.tables)
         with open_engine(engine, self.address) as cluster:
             for judged in judge_parts(cluster, self.judge, tables, list(parts), output):
-                self.counted.append(Counts(judged.n, judged.rejected))
+                self.counted.append(Counts(judged.n, judged.rejected, judged.skipped))
                 yield judged
 
     def verdicts(self, batches: Iterable[Batch]) -> Counted:
@@ -164,7 +178,7 @@ def _advancing(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield batches, and report progress after each."""
     for batch in batches:
         yield batch
-        advance(len(batch))
+        advance(batch.read)
 
 
 @contextlib.contextmanager
@@ -182,6 +196,7 @@ def judge_stream(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
+    on_error: str = "stop",
     engine: Engine | None = None,
     address: str | None = None,
     **options: Any,
@@ -192,7 +207,7 @@ def judge_stream(
     ----------
     estimator
         A fitted detector, or a Pipeline that ends in one.
-    data, features, columns, ids
+    data, features, columns, ids, on_error
         As `open_tables` takes them.
     engine, address
         As `fit` takes them; the cluster is opened when the first verdict is taken.
@@ -201,7 +216,8 @@ def judge_stream(
     """
     check_engine(engine, address)
     expected: dict[str, Any] = {"width": input_width(estimator), "names": column_names(estimator)}
-    tables = open_tables(data, features=features, columns=columns, ids=ids, **expected)
+    named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
+    tables = open_tables(data, **named, **expected, on_error=on_error)
     if engine is not None:
         tables = as_files(tables)
     return JudgedStream(Judge(estimator, tables.id_field, **options), tables, engine, address)
@@ -214,7 +230,8 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
     kept = judged.schema.empty_table()
     order = [("p_value", "ascending"), ("score", "ascending")]
     for batch in judged:
-        together = arrow.concat_tables([kept, arrow.table(batch)])
+        there = batch.filter(batch.column("score").is_valid())
+        together = arrow.concat_tables([kept, arrow.table(there)])
         kept = together.sort_by(order).slice(0, limit)
     return kept
 
@@ -242,7 +259,8 @@ def _write_file(judged: JudgedStream, path: str) -> None:
 def _write_folder(judged: JudgedStream, path: str) -> None:
     """Judge what is not in the folder yet, one part per file."""
     tables = judged.tables
-    with open_shards(path, identity_of(judged.judge, tables), judged.schema) as shards:
+    identity = identity_of(judged.judge, tables)
+    with open_shards(path, identity, _files_of(tables), judged.schema) as shards:
         if judged.engine is not None:
             _write_parts(judged, shards, path)
             return
@@ -276,17 +294,25 @@ def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:
         "levels": judge.levels,
         "columns": [*tables.columns.names, *judge.schema.names],
         "rows": judge.only or "all",
-        "data": _digest(tables),
     }
 
 
-def _digest(tables: Tables | Stream) -> str:
+def _files_of(tables: Tables | Stream) -> dict[str, FileOfParts]:
+    """Return the files that are judged, by their path within the data set."""
     if isinstance(tables, Stream):
-        return secrets.token_hex(16)  # nobody can tell whether the next stream is the same
-    parts = [[part.source, part.start, part.rows, part.row_bytes] for part in tables.parts]
-    files = list(dict.fromkeys(part.file for part in tables.parts))
-    stamps = list(in_threads(stamp_of, files, OPENED_AT_ONCE))
-    return hashlib.sha256(json.dumps([parts, stamps]).encode()).hexdigest()
+        # Nobody can tell whether the next stream is the same.
+        return {"": FileOfParts([], secrets.token_hex(16))}
+    parts: dict[File, list[Part]] = {}
+    for part in tables.parts:
+        parts.setdefault(part.file, []).append(part)
+    found = {}
+    for (file, own), stamp in zip(
+        parts.items(), in_threads(stamp_of, list(parts), OPENED_AT_ONCE), strict=True
+    ):
+        cuts = [[part.number, part.start, part.rows, part.row_bytes] for part in own]
+        digest = hashlib.sha256(json.dumps([cuts, stamp]).encode()).hexdigest()
+        found[file.source] = FileOfParts([part.number for part in own], digest)
+    return found
 
 
 Numbered = tuple[int, Batch | None]  # a part's number, with a batch of it

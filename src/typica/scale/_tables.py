@@ -152,6 +152,7 @@ def open_tables(
     part_bytes: int = PART_BYTES,
     find_labels: bool = False,
     names: Sequence[str] | None = None,
+    on_error: str = "stop",
 ) -> Tables | Stream:
     """Open a data set, and say what is wrong with it before any of its rows is read.
 
@@ -179,8 +180,11 @@ def open_tables(
     names
         The names of the columns that a detector was fitted on: `columns` are then read by name, in
         this order, and others are left aside.
+    on_error
+        What to do at a row without a whole embedding, which is null, or holds null, NaN or
+        infinity: "stop", or "skip" it.
     """
-    wanted = Wanted(features, columns, labels, ids, find_labels, names)
+    wanted = Wanted(features, columns, labels, ids, find_labels, names, on_error)
     if isinstance(data, Tables | Stream):
         return _opened_before(data, wanted, width)
     if not isinstance(data, str | os.PathLike | Sequence):
@@ -191,7 +195,7 @@ def open_tables(
     if given is not None:
         wanted = replace(wanted, labels=given, find_labels=False)
     with about(first.file.path):
-        chosen = wanted.found_in(first.schema, _constants(first))
+        chosen = replace(wanted.found_in(first.schema, _constants(first)), width=width)
     outlines = [outline.with_text(chosen.ids) for outline in outlines]
     _check_all(outlines, chosen, width)
     opened = Tables(tuple(cut(outlines, part_bytes)), chosen, outlines[0].schema, given)
@@ -246,8 +250,11 @@ def _opened_before(opened: Tables | Stream, wanted: Wanted, width: int | None) -
     """Return what is open already; refuse columns other than those it was opened with."""
     known = opened.columns
     named = (wanted.features, wanted.columns, wanted.labels)
-    if any(name is not None for name in named) or wanted.ids not in (None, known.ids):
-        raise InputError("these tables are open already; pass their columns to open_tables.")
+    others = wanted.ids not in (None, known.ids) or (wanted.on_error == "skip" and not known.skip)
+    if others or any(name is not None for name in named):
+        raise InputError(
+            "these tables are open already; pass their columns and on_error to open_tables."
+        )
     check_width(opened.schema, known, width)
     if not isinstance(known.features, str) and wanted.in_order(known.features) != known.features:
         raise InputError(

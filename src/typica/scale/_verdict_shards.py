@@ -14,17 +14,20 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from typica.errors import InputError
+from typica.errors import InputError, listed
 from typica.extras import need
 from typica.files import atomic_path, lock_folder, reading
+from typica.progress import note
+from typica.scale._batches import Skipped
 from typica.scale._files import is_address, unreachable
 from typica.scale._judge import Counted, Counts
 from typica.verdicts import WORDS
 
 MANIFEST = "_typica.json"
 _COUNTS = b"typica.counts"  # in the metadata of a file: what its verdicts alone do not tell
+_CHOOSE = "choose a new folder, or remove it"
 _NAME = re.compile(r"part-(\d{5,})\.parquet")
 
 
@@ -61,7 +64,8 @@ class Shards:
         ):
             for batch in verdicts:
                 writer.write_batch(batch)
-            counts = {"n": verdicts.n, "rejected": verdicts.rejected}
+            counts: dict[str, Any] = {"n": verdicts.n, "rejected": verdicts.rejected}
+            counts["skipped"] = verdicts.skipped._asdict()
             writer.add_key_value_metadata({_COUNTS: json.dumps(counts)})
 
     def counts(self, number: int, rows: int | None) -> Counts:
@@ -73,18 +77,31 @@ class Shards:
             found = need("pyarrow.parquet", "parquet").ParquetFile(file)
             told = (found.metadata.metadata or {}).get(_COUNTS)
             if told is not None:
-                return Counts(**json.loads(told))
+                known = json.loads(told)
+                return Counts(known["n"], known["rejected"], Skipped(**known["skipped"]))
             words = found.read(columns=["verdict"]).column("verdict")
         strange = need("pyarrow.compute", "parquet").equal(words, WORDS[False])
         return Counts(rows or 0, int(strange.combine_chunks().sum().as_py() or 0))
 
 
+class FileOfParts(NamedTuple):
+    """The parts of a file that is judged, by number; digest: changes if they or the file do."""
+
+    numbers: list[int]
+    digest: str
+
+
 @contextlib.contextmanager
-def open_shards(path: str, identity: dict[str, Any], schema: Any) -> Iterator[Shards]:
-    """Open a folder for verdicts: a new one, or one in which the same work was begun."""
+def open_shards(
+    path: str, identity: dict[str, Any], files: dict[str, FileOfParts], schema: Any
+) -> Iterator[Shards]:
+    """Open a folder for verdicts: a new one, or one in which the same work was begun.
+
+    files: those that are judged. Verdicts on files that have changed are removed.
+    """
     place = _place(path)
     with place.locked():
-        _begin(place, path, identity)
+        _begin(place, path, identity, files)
         yield Shards(place, schema)
 
 
@@ -97,7 +114,14 @@ def _place(path: str) -> VerdictFolder | VerdictAddress:
     return VerdictAddress(path) if is_address(path) else VerdictFolder(Path(path))
 
 
-def _begin(place: VerdictFolder | VerdictAddress, path: str, identity: dict[str, Any]) -> None:
+def _begin(
+    place: VerdictFolder | VerdictAddress,
+    path: str,
+    identity: dict[str, Any],
+    files: dict[str, FileOfParts],
+) -> None:
+    digests = {source: file.digest for source, file in files.items()}
+    manifest = json.dumps({**identity, "files": digests}, sort_keys=True, indent=1)
     names = place.names()
     if MANIFEST not in names:
         others = [name for name in names if not name.startswith(".")]
@@ -105,15 +129,42 @@ def _begin(place: VerdictFolder | VerdictAddress, path: str, identity: dict[str,
             raise InputError(
                 f"{path}: is not empty and holds no verdicts ({others[0]}); choose a new folder."
             )
-        place.write_text(MANIFEST, json.dumps(identity, sort_keys=True, indent=1))
+        place.write_text(MANIFEST, manifest)
         return
     with reading(f"{path}/{MANIFEST}", "not what typica wrote", "choose a new folder"):
         there = json.loads(place.read_text(MANIFEST))
+        before = dict(there.pop("files"))
     for key in sorted({*identity, *there}):
         if there.get(key) != identity.get(key):
-            raise InputError(
-                f"{path}: holds verdicts with another {key}; choose a new folder, or remove it."
-            )
+            raise InputError(f"{path}: holds verdicts with another {key}; {_CHOOSE}.")
+    if digests == before:
+        return
+    same = _unchanged(path, digests, before)
+    valid = {_name(number) for source in same for number in files[source].numbers}
+    for name in names:
+        if _NAME.fullmatch(name) and name not in valid:
+            place.remove(name)
+    place.write_text(MANIFEST, manifest)  # last: until then none of these verdicts would be valid
+
+
+def _unchanged(path: str, digests: dict[str, str], before: dict[str, str]) -> set[str]:
+    """Return the files whose verdicts stay; refuse a folder with verdicts on other data.
+
+    digests: of the files that are judged now; before: of those that were.
+    """
+    same = {source for source, digest in digests.items() if before.get(source) == digest}
+    changed = sorted(digests.keys() - same)
+    gone = sorted(before.keys() - digests.keys())
+    if "" in before or "" in digests:
+        raise InputError(f"{path}: holds verdicts, and a stream is not continued; {_CHOOSE}.")
+    if gone:
+        which = f"{listed(gone, 3)}, not among these"
+        raise InputError(f"{path}: holds verdicts on {which}; {_CHOOSE}.")
+    if not same:
+        which = f"other data in {listed(changed, 3)}"
+        raise InputError(f"{path}: holds verdicts on {which}; {_CHOOSE}.")
+    note(f"{path}: has changed or is new, and is judged: {listed(changed, 5)}")
+    return same
 
 
 def _name(number: int) -> str:
@@ -156,6 +207,10 @@ class VerdictFolder:
         """Yield where to write a file of verdicts, which appears if the block succeeds."""
         with atomic_path(self.path / name) as temporary:
             yield temporary
+
+    def remove(self, name: str) -> None:
+        """Remove a file of verdicts."""
+        (self.path / name).unlink()
 
     def read_text(self, name: str) -> str:
         """Return the text of a file among the verdicts."""
@@ -216,6 +271,11 @@ class VerdictAddress:
                 yield temporary
             with self._answering():
                 self.system.put_file(str(whole), f"{self.path}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file of verdicts."""
+        with self._answering():
+            self.system.rm_file(f"{self.path}/{name}")
 
     def read_text(self, name: str) -> str:
         """Return the text of a file among the verdicts."""

@@ -14,7 +14,7 @@ from typica import store
 from typica.arrays import AnyArray
 from typica.errors import InputError, border
 from typica.extras import need
-from typica.scale._batches import Batch, read_part
+from typica.scale._batches import Batch, Skipped, read_part
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns
 from typica.scale._engines import Merge
@@ -228,11 +228,12 @@ def merge_outcomes(merge: Merge, outcomes: Iterable[Outcome]) -> Outcome:
 class Judged(NamedTuple):
     """The result of a part: how many rows, how many are atypical, and verdicts if not written.
 
-    verdicts: a stream of Arrow as bytes, in an array.
+    skipped: other rows. verdicts: a stream of Arrow as bytes, in an array.
     """
 
     n: int
     rejected: int
+    skipped: Skipped
     verdicts: AnyArray | None = None
 
     def batches(self) -> Iterator[Any]:
@@ -263,13 +264,14 @@ class JudgeParts:
             verdicts = _as_array(made, judge.schema)
         else:
             shards_at(self.output, judge.schema).write(part.number, made)
-        judged = Judged(made.n, made.rejected, verdicts)
-        return store.to_bytes(judged._asdict())
+        judged = Judged(made.n, made.rejected, made.skipped, verdicts)
+        return store.to_bytes(judged._asdict() | {"skipped": made.skipped._asdict()})
 
 
 def unpack_judged(state: bytes) -> Judged:
     """Return what a worker has judged."""
-    return Judged(**store.from_bytes(state))
+    found = store.from_bytes(state)
+    return Judged(**found | {"skipped": Skipped(**found["skipped"])})
 
 
 def _as_array(batches: Iterable[Any], schema: Any) -> AnyArray:

@@ -54,6 +54,7 @@ def fit(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     sample: int | None = None,
+    on_error: str = "stop",
 ) -> Detector:
     """Fit a detector on a Dask array (n, m) or data frame, or on files that workers read.
 
@@ -75,19 +76,20 @@ def fit(
     features, columns
         The column of lists, or one column for each feature, of a data frame or of files. If
         neither is given, all columns of a data frame except y are features.
-    sample
-        As `typica.scale.fit` takes it.
+    sample, on_error
+        As `typica.scale.fit` takes them.
     """
     need("distributed", "dask")
-    named: dict[str, Any] = {"features": features, "columns": columns}
+    named: dict[str, Any] = {"features": features, "columns": columns, "on_error": on_error}
     if not _is_collection(X):
         options = {**named, "labels": y, "sample": sample, "engine": DaskCluster(client)}
         return fit_counted(detector, X, **options).detector
     learner = Learner(detector, sample)
     rows = opened_rows(X, y, Wanted(**named), table_width(detector), wants_label_column(detector))
     check_learning(learner, Known(rows.has_labels, rows.n, rows.width))
-    fitted = learn(learner.expect(rows.n), over_pieces(rows, client)).finish()
-    return with_names(fitted, rows.columns)
+    learnt = learn(learner.expect(rows.n), over_pieces(rows, client))
+    learnt.skipped.note()
+    return with_names(learnt.finish(), rows.columns)
 
 
 @border
@@ -98,6 +100,7 @@ def calibrate(
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
+    on_error: str = "stop",
     **options: Unpack[CalibrationOptions],
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
@@ -106,19 +109,21 @@ def calibrate(
     ----------
     estimator
         A fitted detector or Pipeline; it is changed and returned.
-    X, client, features, columns
+    X, client, features, columns, on_error
         As `fit` takes them.
     options
         The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
     need("distributed", "dask")
-    named: dict[str, Any] = {"features": features, "columns": columns}
+    named: dict[str, Any] = {"features": features, "columns": columns, "on_error": on_error}
     if not _is_collection(X):
         return _fit.calibrate(estimator, X, **named, **options, engine=DaskCluster(client))
     wanted = Wanted(**named, names=column_names(estimator))
     rows = opened_rows(X, None, wanted, input_width(estimator))
     calibrator = Calibrator.begin(estimator, rows.n, **options)
-    take_scores(calibrator, over_pieces(rows, client)).finish()
+    scored = take_scores(calibrator, over_pieces(rows, client))
+    scored.skipped.note()
+    scored.finish()
     return estimator
 
 
@@ -132,6 +137,7 @@ def score(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
+    on_error: str = "stop",
     **options: Any,
 ) -> Any:
     """Return verdicts on rows as a Dask data frame, which is computed when it is needed.
@@ -143,7 +149,7 @@ def score(
     ----------
     estimator
         A fitted detector, or a Pipeline that ends in one.
-    X, client, features, columns
+    X, client, features, columns, on_error
         As `fit` takes them.
     output
         The folder for verdicts on files, as `typica.scale.score` takes it; not for collections.
@@ -154,7 +160,7 @@ def score(
     """
     check_id_column(ids)
     need("distributed", "dask")
-    named: dict[str, Any] = {"features": features, "columns": columns}
+    named: dict[str, Any] = {"features": features, "columns": columns, "on_error": on_error}
     if not _is_collection(X):
         wanted = {**named, "ids": ids, **options}
         return _score.score(estimator, X, output, **wanted, engine=DaskCluster(client))

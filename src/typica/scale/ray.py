@@ -52,6 +52,7 @@ def fit(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     sample: int | None = None,
+    on_error: str = "stop",
 ) -> Detector:
     """Fit a detector on a Ray data set, or on files that workers read.
 
@@ -66,10 +67,11 @@ def fit(
         A Ray data set, or files as `typica.scale.open_tables` takes them.
     labels
         A column; for files, anything that `typica.scale.fit` takes.
-    features, columns, sample
+    features, columns, sample, on_error
         As `typica.scale.fit` takes them.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
+    named["on_error"] = on_error
     if is_dataset(data):
         return fit_frame(detector, RayDataset(data), Wanted(**named), sample)
     return fit_counted(detector, data, **named, sample=sample, engine=RayCluster()).detector
@@ -82,6 +84,7 @@ def calibrate(
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
+    on_error: str = "stop",
     **options: Unpack[CalibrationOptions],
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
@@ -90,12 +93,12 @@ def calibrate(
     ----------
     estimator
         A fitted detector or Pipeline; it is changed and returned.
-    data, features, columns
+    data, features, columns, on_error
         As `fit` takes them.
     options
         The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
-    named: dict[str, Any] = {"features": features, "columns": columns}
+    named: dict[str, Any] = {"features": features, "columns": columns, "on_error": on_error}
     if is_dataset(data):
         return calibrate_frame(estimator, RayDataset(data), Wanted(**named), **options)
     return _fit.calibrate(estimator, data, **named, **options, engine=RayCluster())
@@ -110,6 +113,7 @@ def score(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
+    on_error: str = "stop",
     **options: Any,
 ) -> Any:
     """Return verdicts on rows as a data set, which is computed when it is needed.
@@ -118,7 +122,7 @@ def score(
     ----------
     estimator
         A fitted detector, or a Pipeline that ends in one.
-    data, features, columns
+    data, features, columns, on_error
         As `fit` takes them.
     output
         The folder for verdicts on files, as `typica.scale.score` takes it; not for data sets.
@@ -128,6 +132,7 @@ def score(
         The `alpha` or `tpr`, `confidence` and `only` of `Judge`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
+    named["on_error"] = on_error
     if is_dataset(data):
         refuse_output(output, "write_parquet")
         return judge_frame(estimator, RayDataset(data), Wanted(**named), **options)
@@ -150,7 +155,7 @@ class Scorer:
     ----------
     detector
         Its file, where the workers see it, or its bytes from `typica.store.to_bytes`.
-    features, columns, ids, options
+    features, columns, ids, on_error, options
         As `score` takes them.
     """
 
@@ -161,13 +166,14 @@ class Scorer:
         features: str | None = None,
         columns: Sequence[str] | None = None,
         ids: str | None = None,
+        on_error: str = "stop",
         **options: Any,
     ) -> None:
         if isinstance(detector, bytes):
             self.estimator = store.from_bytes(detector)
         else:
             self.estimator = load_detector(os.fspath(detector))
-        self.wanted = Wanted(features, columns, ids=ids)
+        self.wanted = Wanted(features, columns, ids=ids, on_error=on_error)
         self.options = options
 
     @border

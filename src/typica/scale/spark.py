@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from typica.calibration import CalibrationOptions
-from typica.detectors import Detector, E, Estimator
+from typica.detectors import Detector, E, Estimator, input_width
 from typica.errors import InputError, border, given, listed
 from typica.extras import need
 from typica.scale import _fit, _score
@@ -48,6 +48,7 @@ def fit(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     sample: int | None = None,
+    on_error: str = "stop",
 ) -> Detector:
     """Fit a detector on a Spark data frame, or on files that workers read.
 
@@ -65,10 +66,11 @@ def fit(
         A column; for files, anything that `typica.scale.fit` takes.
     session
         For files; None uses the active one.
-    features, columns, sample
+    features, columns, sample, on_error
         As `typica.scale.fit` takes them.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
+    named["on_error"] = on_error
     if is_frame(data):
         return fit_frame(detector, SparkFrame(data), Wanted(**named), sample)
     engine = cluster_of(session)
@@ -83,6 +85,7 @@ def calibrate(
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
+    on_error: str = "stop",
     **options: Unpack[CalibrationOptions],
 ) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
@@ -91,12 +94,12 @@ def calibrate(
     ----------
     estimator
         A fitted detector or Pipeline; it is changed and returned.
-    data, session, features, columns
+    data, session, features, columns, on_error
         As `fit` takes them.
     options
         The `alpha` or `tpr`, `confidence`, `by_class` and `groups` of `Detector.calibrate`.
     """
-    named: dict[str, Any] = {"features": features, "columns": columns}
+    named: dict[str, Any] = {"features": features, "columns": columns, "on_error": on_error}
     if is_frame(data):
         return calibrate_frame(estimator, SparkFrame(data), Wanted(**named), **options)
     return _fit.calibrate(estimator, data, **named, **options, engine=cluster_of(session))
@@ -112,6 +115,7 @@ def score(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
+    on_error: str = "stop",
     **options: Any,
 ) -> Any:
     """Return verdicts on rows as a data frame, which is computed when it is needed.
@@ -120,7 +124,7 @@ def score(
     ----------
     estimator
         A fitted detector, or a Pipeline that ends in one.
-    data, session, features, columns
+    data, session, features, columns, on_error
         As `fit` takes them.
     output
         The folder for verdicts on files, as `typica.scale.score` takes it; not for data frames.
@@ -130,6 +134,7 @@ def score(
         The `alpha` or `tpr`, `confidence` and `only` of `Judge`.
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
+    named["on_error"] = on_error
     if is_frame(data):
         refuse_output(output, "write.parquet")
         return judge_frame(estimator, SparkFrame(data), Wanted(**named), **options)
@@ -144,7 +149,7 @@ def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> A
         session.udf.register("typicality", udf(detector))
         session.sql("SELECT id, typicality(embedding) FROM photos")
 
-    Null gives null.
+    An array that is null, that holds null, NaN or infinity, or that has another width gives null.
 
     Parameters
     ----------
@@ -179,13 +184,14 @@ def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> A
 
 
 def _judged_series(judging: Judging, column: str | None, series: Any) -> Any:
-    """Return the verdicts on a series of arrays, with null for null."""
-    arrow, pandas = need("pyarrow", "spark"), need("pandas", "spark")
-    there = series.notna().to_numpy()
-    rows = arrow.array(series[there].tolist())
-    verdicts = VerdictsOf(judging.judge(), Columns("features"))
+    """Return the verdicts on a series of arrays, with null for those that are not whole."""
+    arrow = need("pyarrow", "spark")
+    rows = arrow.array(series.tolist())
+    if rows.type == arrow.null():
+        rows = rows.cast(arrow.list_(arrow.float64()))
+    judge = judging.judge()
+    whole = Columns("features", skip=True, width=input_width(judge.estimator))
+    verdicts = VerdictsOf(judge, whole)
     record = arrow.RecordBatch.from_arrays([rows], ["features"])
     made = arrow.Table.from_batches(verdicts([record]), verdicts.schema).to_pandas()
-    made.index = pandas.RangeIndex(len(series))[there]
-    whole = made.reindex(pandas.RangeIndex(len(series)))
-    return whole if column is None else whole[column]
+    return made if column is None else made[column]
