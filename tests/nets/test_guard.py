@@ -143,8 +143,9 @@ def test_the_kernel_without_branches_is_the_cosine(Z, scale):
         assert score == pytest.approx(max(cosines), abs=1e-12)
 
 
-def test_rows_that_are_not_finite_are_not_typical(data):
-    guard = Guard(classifier(data), fitted("ctm", data).calibrate(data.held_out))
+@pytest.mark.parametrize("method", ["ctm", "quorum", "knn", "mahalanobis", "energy", "lof"])
+def test_rows_that_are_not_finite_are_not_typical(method, data):
+    guard = Guard(classifier(data), fitted(method, data).calibrate(data.held_out))
     x = rows(data)[:3]
     x[0, 0], x[1, 0] = float("nan"), float("inf")
     found, usual = guard(x), guard(rows(data)[:3])
@@ -153,6 +154,7 @@ def test_rows_that_are_not_finite_are_not_typical(data):
     least = 1 / (len(guard.known_scores) + 1)
     assert found.p_value[:2].tolist() == pytest.approx([least, least])
     assert found.p_value[2] == usual.p_value[2]
+    assert guard(torch.full_like(x, torch.nan)).verdict.tolist() == [-1] * 3
 
 
 def test_gradients_reach_the_input(data):

@@ -157,15 +157,28 @@ def test_a_cluster_does_what_one_machine_does(rows, tmp_path):
     assert len(streamed) == here.rejected
 
 
+def test_a_cluster_skips_the_same_rows(rows, tmp_path):
+    table = pq.read_table(rows / "1.parquet")
+    bad = [None if place % 7 == 0 else row.as_py() for place, row in enumerate(table["features"])]
+    pq.write_table(table.set_column(1, "features", pa.array(bad)), rows / "1.parquet")
+    one, many = (scale.fit_counted(CTM(), rows, on_error="skip", engine=e) for e in (None, Here()))
+    assert one.n == many.n == 300 - 11
+    for found, engine in ((one, None), (many, Here())):
+        scale.calibrate(found.detector, rows, alpha=0.1, on_error="skip", engine=engine)
+    assert many.detector.threshold_ == pytest.approx(one.detector.threshold_, rel=1e-6)
+    here = scale.score(one.detector, rows, tmp_path / "here", on_error="skip")
+    there = scale.score(one.detector, rows, tmp_path / "there", on_error="skip", engine=Here())
+    assert here[:2] == there[:2] and here.skipped == there.skipped == 11
+    assert pq.read_table(tmp_path / "here").equals(pq.read_table(tmp_path / "there"))
+
+
 def test_what_is_open_is_taken_as_it_is(rows):
     tables = scale.open_tables(rows, features="features", labels="label", part_bytes=1)
     assert len(tables.parts) == 16
     many = scale.fit(CTM(), tables, engine=Here())
     assert many.training_offset_ == pytest.approx(scale.fit(CTM(), rows).training_offset_, rel=1e-6)
     assert scale.open_tables(tables) is tables
-    with pytest.raises(
-        InputError, match="these tables are open already; pass their columns to open_tables"
-    ):
+    with pytest.raises(InputError, match="these tables are open already; pass their columns"):
         scale.fit(CTM(), tables, features="features")
     with pytest.raises(InputError, match="2 features per row instead of 5"):
         flat = scale.open_tables(rows, columns=["id", "label"])

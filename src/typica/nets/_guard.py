@@ -54,11 +54,10 @@ class Guard(nn.Module):
     class, where it was calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
-    and is saved with `state_dict`; to them a row that is not finite is -1. Other detectors are
-    called as they are, and refuse such a row. `torch.export` takes a guard with any detector that
-    is array code (all but LOF and the isolation forest, which are scikit-learn's); what it exports
-    gives a Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first. A row
-    that is not finite is -1 there with every detector.
+    and is saved with `state_dict`. Other detectors are called as they are. A row that is not finite
+    is -1 with every detector. `torch.export` takes a guard with any detector that is array code
+    (all but LOF and the isolation forest, which are scikit-learn's); what it exports gives a
+    Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first.
 
     Parameters
     ----------
@@ -160,9 +159,16 @@ class Guard(nn.Module):
     def _called(
         self, rows: Tensor, says: Callable[[Tensor], tuple[Tensor, Any]]
     ) -> tuple[Tensor, Any]:
-        """Call a detector that is not copied; say so if torch.export cannot trace it."""
+        """Call a detector that is not copied, whose score of a row that is not finite is NaN.
+
+        Say so if torch.export cannot trace it.
+        """
+        sound = torch.isfinite(rows).all(1)
         if not is_traced(rows):
-            return says(rows)
+            if sound.all():
+                return says(rows)
+            scores, more = says(torch.where(sound[:, None], rows, 0))
+            return torch.where(sound, scores, torch.nan), more
         try:
             scores, more = says(rows)
         except Exception as error:  # of every kind: scikit-learn, NumPy and torch have their own
@@ -172,7 +178,7 @@ class Guard(nn.Module):
                 "model with another detector, or export this one with typica.export.to_onnx."
             ) from error
         # A row that would be refused here is not typical there.
-        sound = torch.isfinite(rows).all(1) & (scores < torch.inf)
+        sound &= scores < torch.inf
         return torch.where(sound, scores, torch.nan), more
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Guard:
