@@ -15,7 +15,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError, counted
+from typica.errors import InputError, a_kind, counted
 from typica.progress import advance
 
 Array = Any  # an array of any backend
@@ -216,6 +216,13 @@ def _holds_na(X: AnyArray) -> bool:
     """Tell whether some features are pandas' NA, which no float can represent."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and any(value is pandas.NA for value in X.flat)
+
+
+def refuse_lazy(X: object) -> None:
+    """Say what to do with a lazy frame of polars."""
+    if hasattr(X, "lazy") and hasattr(X, "collect"):
+        what = f"got {a_kind(X)}, which holds no rows yet"
+        raise InputError(f"{what}; pass what its .collect() gives.")
 
 
 def as_floating(Z: Array) -> Array:

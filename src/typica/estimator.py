@@ -23,7 +23,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import AnyArray, Array, Labels, Rows, as_features, is_traced, like, to_numpy
+from typica.arrays import (
+    AnyArray,
+    Array,
+    Labels,
+    Rows,
+    as_features,
+    is_traced,
+    like,
+    refuse_lazy,
+    to_numpy,
+)
 from typica.checks import Parameter, check_parameters, is_number
 from typica.errors import InputError, argument, border, by_caller
 from typica.head import head_to_pass
@@ -253,7 +263,7 @@ class Estimator(BaseEstimator):
 
     def _check(self, X: Any, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note the width and column names to expect."""
-        _refuse_bank(X)
+        _refuse_tables(X)
         named = hasattr(X, "columns")
         by_name = named and not reset and hasattr(self, "feature_names_in_")
         if by_name:  # first: naming the missing column says more than a count
@@ -372,9 +382,12 @@ class Estimator(BaseEstimator):
                     raise TypeError(f"{name} is a {found} and not a number")
 
 
-def _refuse_bank(X: Any) -> None:
-    """Say what to do with a bank where an estimator takes rows."""
-    if not hasattr(X, "shape") and hasattr(X, "features"):
+def _refuse_tables(X: Any) -> None:
+    """Say what to do with a bank, or a table without rows yet, where an estimator takes rows."""
+    if hasattr(X, "shape"):
+        return
+    refuse_lazy(X)
+    if hasattr(X, "features") and hasattr(X, "logits"):
         raise InputError(
             "got a bank where rows are needed; pass its features or, to fit a Pipeline on it, "
             "call typica.fit(pipeline, bank)."

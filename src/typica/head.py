@@ -163,7 +163,7 @@ def check_same_kind(labels: Labels, head: Head) -> None:
     if texts == names or not len(labels):
         return
     kinds = ("texts", "numbers") if texts else ("numbers", "texts")
-    python = "make the head with classes=[...], the label of each row of its weight"
+    python = "pass head.named([...]) with the label of each row of its weight"
     shell = "put 'classes', the label of each row of the weight, into the head's file"
     raise InputError(
         f"labels are {kinds[0]} such as {labels.flat[0]!s}, the head's classes {kinds[1]} such as "

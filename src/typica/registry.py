@@ -7,7 +7,7 @@ import pkgutil
 from typing import Any, Generic, TypeVar
 
 from typica import plugins
-from typica.errors import InputError, a_kind
+from typica.errors import InputError, a_kind, by_caller, closest
 
 T = TypeVar("T")
 
@@ -39,17 +39,25 @@ class Registry(Generic[T]):
     def find(self, name: str) -> type[T]:
         """Return the class of a method by its name, in any case and with - for _."""
         if not isinstance(name, str):
-            raise InputError(f"{a_kind(name)} is no name; choose one of {', '.join(self.names())}.")
+            raise InputError(f"{a_kind(name)} is no name; {self._lists_all()}.")
         wanted = name.lower().replace("-", "_")
         if wanted not in self.names():
-            raise InputError(
-                f"{self.what} {name!r} is unknown; choose one of {', '.join(self.names())}."
-            )
+            close = ", ".join(closest(wanted, self.names()))
+            best = f"the closest: {close}; " if close else ""
+            raise InputError(f"{self.what} {name!r} is unknown; {best}{self._lists_all()}.")
         if wanted not in self._own():
             return self._plugin(wanted)
         module = importlib.import_module(f"{self.package}.{wanted}")
         found: type[T] = next(item for item in vars(module).values() if _is_kind(item, wanted))
         return found
+
+    def _lists_all(self) -> str:
+        """Return what lists all names, for a message."""
+        python = f"typica.list_{self.what}s() lists all"
+        shell = f"choose one of {', '.join(self.names())}"
+        if self.what == "detector":
+            shell = "`typica detectors` lists all"
+        return by_caller(python, shell)
 
     def _plugin(self, name: str) -> type[T]:
         found: type[T] = plugins.load(plugins.installed(self.package)[name])

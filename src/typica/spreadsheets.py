@@ -24,6 +24,15 @@ def visible(value: T) -> T | str:
     return value
 
 
+def one_line(text: str) -> str:
+    r"""Return a text as one line, its control characters `visible`: a break would forge a line.
+
+    >>> one_line("cat.png\ndog.png  typical")
+    'cat.png\\ndog.png  typical'
+    """
+    return str(visible(text)).replace("\n", "\\n")
+
+
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 

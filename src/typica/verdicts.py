@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.cards import card
+from typica.cards import card, shown
 from typica.errors import InputError, border, by_caller, counted, given
 from typica.extras import need
 from typica.groups import GroupVerdicts
+from typica.spreadsheets import one_line
 
 COLUMNS = (
     "file",
@@ -33,7 +34,7 @@ COLUMNS = (
 WORDS = {True: "typical", False: "atypical"}
 TABLE = ("group", "verdict", "score", "p_value", "nearest", "runner_up", "margin")
 SORTS = ("p_value", "score", "margin", "nearest", "file", "group", "input")
-SHOWN = 20  # rows of a table in a notebook
+SHOWN = 20  # rows of a table in a notebook, or printed
 OF_ALL = ("groups", "rule")  # about all inputs together
 
 
@@ -102,6 +103,11 @@ class Verdicts:
     2 verdicts: 1 typical, 1 atypical
     >>> verdicts.verdict.tolist(), verdicts[0].why
     (['atypical', 'typical'], 'score 0.5')
+    >>> print(verdicts)
+    2 verdicts: 1 typical, 1 atypical
+    row  verdict   score
+    0    atypical  0.5
+    1    typical   0.9
     """
 
     score: AnyArray
@@ -263,6 +269,18 @@ class Verdicts:
         accepted = len(self) - self.n_atypical
         found = f"{verdicts}: {accepted} typical, {self.n_atypical} atypical"
         return found if self.groups is None else f"{found}; {self.groups!r}"
+
+    def __str__(self) -> str:
+        """Return the first rows as a table, below how many there are."""
+        columns = []
+        for name, values in self[:SHOWN].table().items():
+            cells = [name.replace("_", "-"), *map(one_line, map(shown, values))]
+            width = max(map(len, cells))
+            columns.append([cell.ljust(width) for cell in cells])
+        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        left = len(self) - SHOWN
+        more = [f"and {left} more"] if left > 0 else []
+        return "\n".join([repr(self), *(lines if len(self) else []), *more])
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, with what was rejected in colour."""

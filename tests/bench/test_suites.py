@@ -228,7 +228,7 @@ id_set = "CIFAR-10"
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
         (
             GOOD + "[methods.ensemble]\nmembers = ['ctn']",
-            r"methods\.ensemble: detector 'ctn' is unknown; choose one of cadref",
+            r"methods\.ensemble: detector 'ctn' is unknown; the closest: ctm",
         ),
         (
             GOOD + "[methods.ensemble]\nmembers = [3]",

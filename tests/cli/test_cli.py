@@ -357,8 +357,12 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
             "an ONNX model is stored as .onnx; choose a name that ends in it.",
         ),
         (
-            ("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"),
-            "detector 'nope' is unknown; choose one of",
+            ("fit", "train.npy", "-o", "x.safetensors", "--detector", "qourum"),
+            "detector 'qourum' is unknown; the closest: quorum; `typica detectors` lists all.",
+        ),
+        (
+            ("fit", "train.npy", "-o", "x.safetensors", "--detector", "!!"),
+            "detector '!!' is unknown; `typica detectors` lists all.",
         ),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
         (

@@ -98,6 +98,19 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread
     return tmp_path
 
 
+def test_a_fit_does_not_take_outputs_in_another_order(here: Path, capsys):
+    """The folders' names are sorted, eight first, and the network's outputs are not."""
+    fit = ("fit", "train", "--model", "mynet:Net", "--weights", "net.pth", "-o", "d.safetensors")
+    error = run(capsys, *fit, "--detector", "cw", code=2)
+    assert "train: labels and outputs disagree: " in error and "--classes FILE." in error
+    assert "if the outputs are zero, one, two, three, four" in error
+    assert not Path("d.safetensors").exists()
+    run(capsys, *fit, "--detector", "ctm")  # which reads no outputs
+    Path("names.txt").write_text("\n".join(NAMES))
+    run(capsys, *fit, "--detector", "cw", "--classes", "names.txt")
+    assert typica.load("d.safetensors").head.classes.tolist() == NAMES
+
+
 def test_two_commands_lead_to_a_verdict(here: Path, capsys):
     """No refusal at all for one who types what the help says."""
     fit = (

@@ -289,3 +289,31 @@ def test_arrays_need_no_names_where_these_came_from_a_file(data: Data, tmp_path)
         read.score_samples(frame[frame.columns[::-1]])
     with pytest.raises(InputError, match=r"5 features"):
         CTM().fit(data.train[:, :3]).score_samples(frame[frame.columns[:5]])
+
+
+class LazyFrame:
+    """What the lazy frame of polars has."""
+
+    def lazy(self):
+        return self
+
+    def collect(self):
+        return np.eye(4)
+
+
+class Column(list):
+    """What a column of a Hugging Face data set has: rows, and the types of columns."""
+
+    features = "List(Value('float32'))"
+
+
+def test_a_lazy_frame_is_to_be_collected_and_a_column_of_a_data_set_is_rows():
+    fitted = typica.CTM().fit(np.eye(4).repeat(5, 0), np.arange(20) // 5)
+    for call in (fitted.score_samples, fitted.judge, typica.CTM().fit, typica.scale.fit):
+        more = (LazyFrame(),) if call is not typica.scale.fit else (typica.CTM(), LazyFrame())
+        with pytest.raises(
+            typica.InputError, match=r"got a LazyFrame, .* what its \.collect\(\) gives"
+        ):
+            call(*more)
+    rows = Column(np.eye(4).tolist())
+    np.testing.assert_array_equal(fitted.score_samples(rows), fitted.score_samples(np.eye(4)))

@@ -89,7 +89,7 @@ def test_labels_and_classes_are_of_one_kind(kind, data: Data):
     head = typica.Head(data.head.weight, data.head.bias)
     texts = np.array([f"kind {label}" for label in data.labels])
     message = (
-        r"labels are texts such as kind \d, the head's classes numbers such as 0; make the head"
+        r"labels are texts such as kind \d, the head's classes numbers such as 0; pass head\.named"
     )
     with pytest.raises(typica.InputError, match=message):
         kind(head).fit(data.train, texts)

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -483,3 +484,12 @@ def test_a_detector_or_several_sets_get_one_line_on_what_to_pass(data):
     scores = detector.score_samples(data.test)
     with pytest.raises(typica.InputError, match=r"evaluate: takes one OOD set; .*evaluate_many"):
         typica.evaluate(scores, {"svhn": detector.score_samples(data.ood)})
+
+
+def test_a_printed_result_is_in_percent_as_its_card_is():
+    result = typica.evaluate([0.9, 0.8, 0.4, 0.3], [0.85, 0.1, 0.2])
+    printed = str(result)
+    assert printed.startswith("4 ID, 3 OOD: FPR95 33.33 %, AUROC 75 %, ")
+    card = result._repr_html_()
+    for number in re.findall(r"([0-9.]+) %", printed):
+        assert f"<td>{number}</td>" in card

@@ -169,3 +169,19 @@ def test_the_index_of_a_data_frame_stays_with_its_rows(data: Data):
         turned = verdicts.sort("score")
         assert turned.to_pandas().index.tolist() == [index[row] for row in turned.row]
     assert detector.judge(data.test).to_pandas().index.tolist() == list(range(len(data.test)))
+
+
+def test_printed_verdicts_are_rows():
+    verdicts = Verdicts(
+        np.linspace(0, 1, 25),
+        typical=np.arange(25) > 0,
+        p_value=np.linspace(0.04, 1, 25),
+        nearest=np.array(["cat\x1b[2J", "two\nlines", None] + ["dog"] * 22, dtype=object),
+    )
+    lines = str(verdicts).splitlines()
+    assert lines[0] == repr(verdicts) == "25 verdicts: 24 typical, 1 atypical"
+    assert lines[1].split() == ["row", "verdict", "score", "p-value", "nearest"]
+    assert lines[2].split() == ["0", "atypical", "0", "0.04", r"cat\x1b[2J"]
+    assert lines[3].split() == ["1", "typical", "0.04167", "0.08", r"two\nlines"]
+    assert len(lines) == 23 and lines[-1] == "and 5 more"
+    assert str(verdicts[:0]) == "0 verdicts: 0 typical, 0 atypical"

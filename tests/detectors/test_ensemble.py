@@ -370,7 +370,10 @@ def test_the_note_tells_the_ranks(data: Data):
             [make_pipeline(CTM(), StandardScaler())],
             r"Ensemble.fit: members\[0\] is a StandardScaler",
         ),
-        (["ctn"], r"Ensemble.fit: detector 'ctn' is unknown; choose one of"),
+        (
+            ["ctn"],
+            r"Ensemble.fit: detector 'ctn' is unknown; the closest: ctm.*; typica\.list_",
+        ),
         ([CTM], r"Ensemble.fit: members\[0\] is a type|Ensemble.fit: members\[0\] is a ABCMeta"),
         ([CW()], r"Ensemble.fit: member cw: no head; pass head=typica.Head"),
     ],

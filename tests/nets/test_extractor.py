@@ -655,3 +655,14 @@ def test_torch_is_loaded_when_it_is_needed_and_named_when_it_is_missing():
     with pytest.raises(AttributeError, match="attribute Nothing"):
         _ = typica.nets.Nothing  # type: ignore[attr-defined]
     assert "FeatureExtractor" in dir(typica.nets)
+
+
+def test_outputs_have_the_names_that_are_given():
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    extractor = FeatureExtractor(model, classes=["cat", "dog"])
+    batch = extractor(torch.rand(20, 4))
+    assert extractor.head.classes.tolist() == ["cat", "dog"]
+    labels = np.repeat(["cat", "dog"], 10)
+    assert typica.Energy(head=extractor.head).fit(batch.features, labels)
+    with pytest.raises(typica.InputError, match=r"class names of shape \(3,\) for 2 rows"):
+        _ = FeatureExtractor(model, head="2", classes=["cat", "dog", "emu"]).head

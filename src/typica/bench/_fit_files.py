@@ -117,6 +117,13 @@ def fit_files(
         check_no_network({} if held_images else network, f"{features} holds none")
         opened = open_features(features)
     made = _make(name, read, head, opened)
+    uses_outputs = reads_logits(made) or getattr(made, "head", None) is not None
+    if opened.bank is not None and holds_images(features) and classes is None and uses_outputs:
+        # Needs torch, which is an extra.
+        from typica.nets import check_class_order  # noqa: PLC0415
+
+        with about(str(features)):
+            check_class_order(opened.bank)
     check_parameters(made.params, made)  # first: no file is to blame for them
     reader = InputReader(opened.origin, reads_logits(made), whose=str(opened.path), **network)
     n = _fit_and_calibrate(made, opened, labels, held_out, reader=reader, head=head)

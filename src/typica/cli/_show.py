@@ -16,7 +16,7 @@ from rich.text import Text
 
 from typica.as_json import json_values
 from typica.files import atomic_path
-from typica.spreadsheets import visible
+from typica.spreadsheets import one_line, visible
 
 if TYPE_CHECKING:
     from typica.metrics import Result
@@ -42,15 +42,6 @@ class PlainConsole(Console):
 
 def _print_nowhere(stream: IO[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def one_line(text: str) -> str:
-    r"""Return a text as one line of the terminal: a break in a file's name would forge a line.
-
-    >>> one_line("cat.png\ndog.png  typical")
-    'cat.png\\ndog.png  typical'
-    """
-    return text.replace("\n", "\\n")
 
 
 console = PlainConsole(highlight=False)

@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from typica.bench import NarrowTable
-from typica.cli._show import console, one_line
+from typica.cli._show import console
+from typica.spreadsheets import one_line
 from typica.written_numbers import percent
 
 _TEXTS = ("file", "group", "verdict", "nearest", "runner_up")

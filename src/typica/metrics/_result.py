@@ -14,7 +14,7 @@ from typica.metrics._names import METRICS
 MEASURES: Final = (*METRICS, "threshold")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """The metrics of one ID set against one OOD set; every share is a fraction of 1.
 
@@ -34,6 +34,10 @@ class Result:
         The numbers of scores, and what was asked for.
     intervals
         None, or (low, high) for each of the metrics and the threshold.
+
+    >>> from typica import evaluate
+    >>> evaluate([2.0, 3.0], [1.0])
+    2 ID, 1 OOD: FPR95 0 %, AUROC 100 %, AUPR-in 100 %, AUPR-out 100 %, Det. error 0 %
     """
 
     fpr: float
@@ -63,6 +67,12 @@ class Result:
                 for name, (low, high) in self.intervals.items()
             }
         return record
+
+    def __repr__(self) -> str:
+        shares = []
+        for name, metric in METRICS.items():
+            shares.append(f"{metric.title(self.tpr)} {100 * getattr(self, name):.4g} %")
+        return f"{self.n_id} ID, {self.n_ood} OOD: {', '.join(shares)}"
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks: the metrics in percent, with their intervals if any."""

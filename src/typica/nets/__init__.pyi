@@ -1,7 +1,7 @@
 from . import zoo
 from ._adascale import AdaSCALE
 from ._explain_images import explain_images
-from ._extract import extract
+from ._extract import check_class_order, extract
 from ._extracted_batch import Extraction, run_directly
 from ._fastest_backend import make_runner
 from ._gram import Gram
@@ -48,6 +48,7 @@ __all__ = [
     "Seen",
     "Settings",
     "Trial",
+    "check_class_order",
     "check_no_network",
     "check_settings",
     "explain_images",

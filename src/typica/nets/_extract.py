@@ -159,16 +159,33 @@ def _place(images: Any, split: str | None) -> dict[str, str]:
     return place if split is None else {**place, "split": split}
 
 
-def _say_if_doubtful(bank: Bank) -> None:
-    """Say so if the labels would fit the network's outputs in another order."""
+def _doubt(bank: Bank) -> str | None:
+    """Return what to say if the labels would fit the network's outputs in another order."""
     order = doubtful_order(bank)
-    if order is not None:
+    if order is None:
+        return None
+    return (
+        f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
+        f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; name them in "
+        "that order"
+    )
+
+
+def _say_if_doubtful(bank: Bank) -> None:
+    doubt = _doubt(bank)
+    if doubt is not None:
         note(
-            f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
-            f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; name them in "
-            f"that order, {argument('classes', 'FILE')} of `typica extract` "
+            f"{doubt}, {argument('classes', 'FILE')} of `typica extract` "
             f"({argument('fresh', True)} for the same bank), `classes` of a suite"
         )
+
+
+@border
+def check_class_order(bank: Bank) -> None:
+    """Refuse a bank if its labels would fit the network's outputs in another order."""
+    doubt = _doubt(bank)
+    if doubt is not None:
+        raise InputError(f"{doubt}, {argument('classes', 'FILE')}.")
 
 
 class _ExtractionJob:

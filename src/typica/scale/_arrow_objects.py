@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from typica.arrays import refuse_lazy
 from typica.errors import InputError
 from typica.extras import need
 
@@ -22,6 +23,7 @@ def reader_of(source: Any) -> Any:
         return arrow.RecordBatchReader.from_stream(source)
     if hasattr(source, "with_format") and hasattr(source, "features"):
         return _reader_of_hugging_face(source)
+    refuse_lazy(source)
     raise InputError(
         f"got {type(source).__name__}; pass a path, a pattern, a folder, an address, or an "
         "object with __arrow_c_stream__ (polars, DuckDB, datasets, pyarrow)."

@@ -61,6 +61,8 @@ class FeatureExtractor:
         How outputs of more than two dimensions become one row per input: "mean", "max",
         "mean+std", "flatten", "cls" (of tokens), or a function from a tensor to rows; maps are
         (n, m, h, w), tokens (n, t, m).
+    classes
+        The names of the model's outputs in their order, which are then those of `head`.
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> extractor = FeatureExtractor(model)
@@ -84,6 +86,7 @@ class FeatureExtractor:
         layers: Sequence[str] | None = None,
         head: str | None = None,
         reduce: Reduction = "mean",
+        classes: Sequence[str | int] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is {a_kind(model)}; pass a torch.nn.Module.")
@@ -95,6 +98,7 @@ class FeatureExtractor:
                 "TorchScript and exported programs take no hooks; pass the module they came from."
             )
         self.reduce = reduce
+        self._classes = classes
         self._names = [name for name, _ in self.model.named_modules(remove_duplicate=False)]
         self._linears: list[str] = [
             name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
@@ -159,7 +163,7 @@ class FeatureExtractor:
     def head(self) -> Head:
         """The last linear layer, with the weights that it has now."""
         module = self.head_module
-        return Head(module.weight, module.bias)
+        return Head(module.weight, module.bias, self._classes)
 
     @property
     def head_module(self) -> nn.Module:
