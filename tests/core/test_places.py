@@ -195,6 +195,14 @@ WRONG: dict[object, dict[str, Call]] = {
         "features_of": lambda w: nets.features_of(w.opened, w.images, None, 3),
         "judge_images": lambda w: nets.judge_images(3, w.images),
         "make_runner": lambda w: nets.make_runner(w.opened.extractor, "foo", sample=w.pixels),
+        "check_class_order": lambda w: nets.check_class_order(
+            typica.write_bank(
+                w.folder / "turned.bank",
+                np.eye(40),
+                labels=np.repeat([0, 1], 20),
+                logits=np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0),
+            )
+        ),
         "check_no_network": lambda w: nets.check_no_network(
             {"model": "resnet-18"}, "these are rows"
         ),
