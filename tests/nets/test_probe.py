@@ -198,6 +198,42 @@ def test_half_precision_answers_in_single(photos: Path):
     assert half == whole and net[1].weight.dtype == torch.float16
 
 
+def test_half_precision_that_cannot_be_left_answers_as_it_is(photos: Path):
+    class Net(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.flatten(1).half())
+
+    assert len(open_model(Net(192, 4).half()).origin(Preprocessing(8, 8)).probe["logits"]) == 4
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_gpu_rounds_nothing_to_tf32_meanwhile(photos: Path, monkeypatch, newer):
+    """Whether the older or the newer setting of PyTorch says so; both are as they were then."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if not hasattr(matmul, "fp32_precision"):
+        pytest.skip("a setting of PyTorch 2.9 and newer")
+    parts = [(matmul, "fp32_precision"), (cudnn.conv, "fp32_precision")]
+    seen = []
+
+    class Net(nn.Linear):
+        def forward(self, x):
+            seen.append([getattr(*part) for part in parts])
+            return super().forward(x.flatten(1))
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    before = [getattr(*part) for part in parts]
+    if newer:
+        matmul.fp32_precision = "tf32"
+    try:
+        given = [getattr(*part) for part in parts]
+        open_model(Net(192, 4)).origin(Preprocessing(8, 8))
+        assert [getattr(*part) for part in parts] == given
+    finally:
+        for part, value in zip(parts, before, strict=True):
+            setattr(*part, value)
+    assert seen == [["ieee", "ieee"]]
+
+
 def test_layers_that_both_have_are_compared(photos: Path):
     net = open_model(MODEL, layers=["body", "penultimate"])
     origin = net.origin(Preprocessing(8, 8, mean=0.4))

@@ -62,8 +62,9 @@ def _in_single_precision(extractor: Any, inputs: NDArray[np.float32]) -> Extract
     if model is not None and any(
         p.is_floating_point() and p.itemsize < 4 for p in model.parameters()
     ):
-        taken.model = copy.deepcopy(model).float()
-        with contextlib.suppress(InputError):  # raised by code that insists on half precision
+        # Of any kind: a module may refuse to be copied, and code may insist on half precision.
+        with contextlib.suppress(Exception):
+            taken.model = copy.deepcopy(model).float()
             return run_directly(taken, inputs)
         taken.model = model
     return run_directly(taken, inputs)
@@ -76,15 +77,20 @@ def _without_tf32() -> Iterator[None]:
     if torch is None or not torch.cuda.is_available():
         yield
         return
-    flags = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = [flag.allow_tf32 for flag in flags]
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    # PyTorch 2.9 refuses to read the older setting once somebody has used the newer.
+    off: Any = False
+    name, parts = "allow_tf32", [matmul, cudnn]
+    if hasattr(matmul, "fp32_precision"):
+        name, off, parts = "fp32_precision", "ieee", [matmul, cudnn.conv]
+    before = [getattr(part, name) for part in parts]
     try:
-        for flag in flags:
-            flag.allow_tf32 = False
+        for part in parts:
+            setattr(part, name, off)
         yield
     finally:
-        for flag, value in zip(flags, before, strict=True):
-            flag.allow_tf32 = value
+        for part, value in zip(parts, before, strict=True):
+            setattr(part, name, value)
 
 
 def fixed_image(height: int, width: int) -> NDArray[np.uint8]:
