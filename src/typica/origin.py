@@ -148,7 +148,7 @@ class Origin:
         if apart > SAME_ANSWER:
             raise InputError(
                 f"{self.model} has changed: its answer to one fixed image is another than when the "
-                f"features were made (by {apart:.1e} of the largest value, the weights being the "
+                f"features were made (by {apart:.2g} of the largest value, the weights being the "
                 "same); go back to the code and packages of then, or extract and fit again."
             )
 

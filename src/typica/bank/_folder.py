@@ -87,7 +87,7 @@ def _changed(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
         return []
     return [
         f"{here.get('model')} has changed: its answer to one fixed image is another than then, by "
-        f"{apart:.1e} of the largest value"
+        f"{apart:.2g} of the largest value"
     ]
 
 
