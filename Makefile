@@ -3,13 +3,15 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve \
+.PHONY: help demo test test-all test-bare test-lowest test-kernels test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve \
 	test-docs dist bench bench-oracles bench-scale lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER= does not"
 	@echo "make test-all   the same, mutated files for half an hour, and other people's code in an environment of its own"
+	@echo "make test-lowest the tests of the core with the lowest versions that it declares, in an environment of its own"
+	@echo "make test-kernels the pages, with the figures of other processors"
 	@echo "make test-serve the tests of the server, in an environment of its own"
 	@echo "make fuzz-serve 10,000 broken bodies sent to the server; make bench-serve a load test of it"
 	@echo "make test-scale the tests on Dask, Ray, Spark and PostgreSQL, in an environment of its own"
@@ -68,7 +70,7 @@ test-all: test .oracles/ready .alibi/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .oracles/bin/python tests/helpers/guided.py
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
-	$(MAKE) test-serve fuzz-serve test-scale test-docs
+	$(MAKE) test-lowest test-serve fuzz-serve test-scale test-docs
 
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
 	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
@@ -93,6 +95,27 @@ lint: .venv/dev
 # The core must work with its own dependencies alone.
 test-bare: .bare/ready
 	.bare/bin/python .ci/bare.py
+
+# The lowest versions of what pyproject.toml declares: the core alone, then with the extras that its tests use.
+LOWEST = .lowest/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt -r .lowest/versions
+test-lowest:
+	rm -rf .lowest
+	$(PYTHON) -m venv .lowest
+	.lowest/bin/python .ci/lowest.py >.lowest/versions
+	$(LOWEST) --editable .
+	.lowest/bin/python .ci/bare.py
+	.lowest/bin/typica demo >/dev/null
+	.lowest/bin/python .ci/lowest.py pandas parquet >.lowest/versions
+	$(LOWEST) pytest pytest-xdist hypothesis array-api-strict mypy torch
+	.lowest/bin/python -m pip check
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .lowest/bin/python -m pytest --numprocesses auto tests/core
+
+# The figures of the pages, as OpenBLAS computes them on other processors.
+test-kernels: .venv/dev
+	for kernel in Haswell Nehalem; do \
+		OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto \
+			tests/docs/test_pages.py || exit 1; \
+	done
 
 # The server's dependencies pin others; they stay out of the other tests. Its doctests are run by themselves: MLServer and
 # tritonclient, which the tests ask with, do not go into one process.
@@ -195,4 +218,4 @@ bench-scale: .venv/dev .scale/ready
 	$(SCALE) benchmarks/scale/merge_tree.py $(if $(RECORD),--record docs/measured_merge.csv)
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .alibi .serve .scale .docs .dist site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .lowest .oracles .alibi .serve .scale .docs .dist site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -10,7 +10,7 @@ import numpy as np
 
 import typica
 
-for extra in ("torch", "pyarrow", "pandas", "matplotlib", "pytest"):
+for extra in ("torch", "pyarrow", "pandas", "matplotlib"):
     if importlib.util.find_spec(extra) is not None:
         sys.exit(f"this environment is not bare: {extra} is installed")
 
@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
             "train.npy",
         ],
         ["score", "shell.safetensors", "train.npy", "--limit", "2"],
-        ["evaluate", "shell.safetensors", "--id", "train.npy", "--ood", "self=train.npy"],
+        ["evaluate", "shell.safetensors", "train.npy", "--ood", "self=train.npy"],
         ["info", "shell.safetensors"],
         ["detectors"],
     ):

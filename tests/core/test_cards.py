@@ -48,7 +48,7 @@ def test_what_detectors_return_has_a_card(data: Data, tmp_path):
 
 def test_a_fitted_detector_shows_a_card_and_not_scikit_learns_diagram(data: Data):
     detector = typica.KNN(k=3)
-    assert "sk-global" in detector._repr_html_()  # what an unfitted one knows is its parameters
+    assert "sk-toggleable" in detector._repr_html_()  # what an unfitted one knows is its parameters
     labels = np.array(["<cat>", "dog", "owl", "eel"])[data.labels]
     detector = typica.CTM(correct_only=False).fit(data.train, labels)
     for made in (detector._repr_html_(), detector._repr_mimebundle_()["text/html"]):
@@ -74,7 +74,7 @@ def test_what_needs_no_fit_shows_what_it_was_calibrated_on(data: Data):
 def test_a_pipeline_shows_scikit_learns_diagram_with_the_detector_in_it(data: Data):
     pipeline = make_pipeline(StandardScaler(), typica.CTM()).fit(data.train, data.labels)
     made = pipeline._repr_html_()
-    assert "sk-global" in made and "CTM" in made and "<p><b>" not in made
+    assert "sk-toggleable" in made and "CTM" in made and "<p><b>" not in made
 
 
 def test_what_is_printed_fits_a_line(data: Data):
