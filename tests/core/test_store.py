@@ -166,6 +166,8 @@ def test_golden_monitors_go_on_as_they_did(path):
     found, after = monitor.to_dict(), wanted["after"]
     for key in ("wealth", "largest_wealth"):
         assert found.pop(key) == pytest.approx(after.pop(key), rel=1e-9)
+    # Its interval comes from SciPy, whose versions differ in the last bit.
+    assert found.pop("rejected") == pytest.approx(after.pop("rejected"), rel=1e-12)
     assert found == after
 
 
