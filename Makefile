@@ -90,7 +90,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
-	$(BIN)/mypy --strict --python-version 3.13 src
+	$(BIN)/mypy --strict --python-version 3.14 src
 
 # The core must work with its own dependencies alone.
 test-bare: .bare/ready
