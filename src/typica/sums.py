@@ -2,7 +2,7 @@
 
 A long batch of float32 is multiplied in float32, 4,096 rows at a time, and gathered in float64:
 half the time of float64 products. An entry then errs by some 1e-6 of the root of the product of its
-two diagonal entries, and the whole, on that scale, by 3e-6 (measured on a network's features). What
+two diagonal entries, and the whole, on that scale, by 3e-6 (a network's features, OpenBLAS). What
 is derived from it, such as the inverse of a covariance, errs by less than 1e-3 in the worst
 direction: `_keep_digits` makes sure. The covariance of 50,000 rows is itself known to 6e-3 only.
 Where a direction varies so little, beside the features that it is made of, that it would suffer

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.data import Data, make_data
+from helpers.rounding import products_row_by_row, sum_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
@@ -19,7 +20,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
 
 import typica
-from typica import Head, Mahalanobis, PCAReconstruction, RelativeMahalanobis, Residual, ViM
+from typica import Head, Mahalanobis, PCAReconstruction, RelativeMahalanobis, Residual, ViM, sums
 from typica.detectors._bases.scatter import principal_dim
 
 pytestmark = pytest.mark.filterwarnings(
@@ -267,14 +268,18 @@ def test_directions_without_variance_are_left_out_as_by_scikit_learn(case):
     np.testing.assert_allclose(Mahalanobis().fit(Z, y).score_samples(X), wanted, rtol=1e-8)
 
 
+@pytest.mark.parametrize("products", [sums.products, products_row_by_row])
 @pytest.mark.parametrize("unit", [1e-4, 1e-5, 1e-6])
-def test_little_variance_is_variance(unit):
+def test_little_variance_is_variance(unit, products, monkeypatch):
+    monkeypatch.setattr(sums, "products", products)
     Z, y, X = CASES["random"]
+    # A covariance errs by its sums' rounding; beside it the least variance is unit**2.
+    error = sum_error(len(Z), np.float64) / unit**2
     units = np.array([1.0, 1.0, 1.0, unit, 1.0, 1.0])
     for cls in (Mahalanobis, RelativeMahalanobis):
         wanted = cls().fit(Z, y).score_samples(X)
         got = cls().fit(Z * units, y).score_samples(X * units)
-        np.testing.assert_allclose(got, wanted, rtol=1e-16 / unit**2, atol=1e-16 / unit**2)
+        np.testing.assert_allclose(got, wanted, rtol=error, atol=error)
 
 
 @each_dtype
