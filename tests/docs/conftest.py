@@ -14,12 +14,12 @@ sys.path[:0] = [str(DOCS), str(DOCS / "tools")]
 
 
 @pytest.fixture(scope="session")
-def trained():
-    """The suite digits, trained once: pages load it each for themselves."""
+def loaded():
+    """Load the suite digits, once: pages load it each for themselves."""
     return cache(digits.load)
 
 
 @pytest.fixture
-def quick_digits(trained, monkeypatch):
-    """Let every page have the same trained network, which is what `load` gives each time."""
-    monkeypatch.setattr(digits, "load", trained)
+def quick_digits(loaded, monkeypatch):
+    """Let every page have the same suite, which is what `load` gives each time."""
+    monkeypatch.setattr(digits, "load", loaded)

@@ -46,10 +46,10 @@ RUN = [name for name in PAGES if name not in SLOW and blocks(name)]
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, quick_digits, trained):
+def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, quick_digits, loaded):
     monkeypatch.chdir(tmp_path)
     write_photos()
-    write_features(trained())
+    write_features(loaded())
     run(name)
 
 

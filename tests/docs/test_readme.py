@@ -6,14 +6,18 @@ import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pages
+import pytest
 from helpers.pages import ROOT
 from helpers.snippets import write_features, write_photos
+
+import typica
 
 README = pages.read((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
-def test_python_snippets_run_in_order(tmp_path, monkeypatch, trained):
+def test_python_snippets_run_in_order(tmp_path, monkeypatch, loaded):
     monkeypatch.chdir(tmp_path)
     write_photos()
     reader = pages.Reader("README.md")
@@ -21,10 +25,10 @@ def test_python_snippets_run_in_order(tmp_path, monkeypatch, trained):
     assert len(shown) >= 1
 
 
-def test_shell_snippets_run_in_order(tmp_path, monkeypatch, trained):
+def test_shell_snippets_run_in_order(tmp_path, monkeypatch, loaded):
     monkeypatch.chdir(tmp_path)
     write_photos()
-    write_features(trained())
+    write_features(loaded())
     reader = pages.Reader("README.md")
     shells = [block for block in README if block.language == "sh"]
     commands = [command for block in shells for command in pages.commands(block.code)]
@@ -48,6 +52,19 @@ def test_the_first_screen_has_the_claim_the_install_the_lines_a_figure_and_a_tab
         assert part in first
     assert first.index("CTM()") < first.index("Quorum()")
     assert len(lines) < 110
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_caption_of_the_threshold_is_what_it_does(page, loaded):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    caption = r"One threshold: (\d+) % of known digits are rejected, (\d+) to (\d+) % of what"
+    shown = [int(figure) for figure in re.search(caption, text).groups()]
+    suite = loaded()
+    detector = typica.Quorum(suite.head).fit(suite.train, suite.train_labels)
+    detector.calibrate(suite.calibration, alpha=0.05)
+    rejected = [100 * np.mean(detector.predict(rows) == -1) for rows in suite.tests.values()]
+    known, strange = rejected[0], rejected[1:]
+    np.testing.assert_allclose(shown, [known, min(strange), max(strange)], rtol=0, atol=0.75)
 
 
 def test_the_figures_of_the_readme_are_those_that_were_measured():
