@@ -152,6 +152,8 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
         X = _unmasked(X)
     if not array_api_compat.is_array_api_obj(X) or array_api_compat.is_pydata_sparse_array(X):
         X = _from_foreign(X)
+    if array_api_compat.is_torch_array(X):
+        _check_tensor(X)
     if X.ndim != 2:
         raise InputError(
             f"features of shape {tuple(X.shape)} have {counted(X.ndim, 'dimension')} instead of 2. "
@@ -183,6 +185,17 @@ def _from_foreign(X: Any) -> AnyArray:
         raise InputError(
             f"the rows do not form a matrix ({error}); pass rows of one length."
         ) from None
+
+
+def _check_tensor(X: Any) -> None:
+    """Refuse a tensor that is not a plain array of values."""
+    if X.is_meta:
+        raise InputError("a tensor on the device 'meta' has no values; pass one that has.")
+    if X.layout != sys.modules["torch"].strided or X.is_nested or X.is_quantized:
+        raise InputError(
+            "sparse, nested and quantised tensors are not supported; pass a dense one, "
+            "e.g. X.to_dense()."
+        )
 
 
 def _unmasked(X: Any) -> AnyArray:

@@ -269,10 +269,24 @@ def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:
     >>> variances, abs(axes).tolist()
     (array([4.]), [[0.0, 1.0], [1.0, 0.0]])
     """
-    values, vectors = np.linalg.eigh(scatter / n)
+    values, vectors = symmetric_axes(scatter / n)
     values, vectors = values[::-1], vectors[:, ::-1]
     cut = np.finfo(np.float64).eps * max(len(values), np.sqrt(n)) * values[0]
     return values[values > max(cut, 0.0)], vectors
+
+
+def symmetric_axes(S: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues (m,), ascending, and eigenvectors (m, m) of a scatter matrix S.
+
+    LAPACK may not converge where entries differ by hundreds of orders of magnitude: axes along
+    which S is below the rounding of the others' eigenvalues count as 0.
+    """
+    along = np.diagonal(S)
+    lost = along < np.finfo(np.float64).eps ** 3 * along.max(initial=0)
+    if lost.any():
+        S = np.where(lost[:, None] | lost, 0.0, S)
+    values, vectors = np.linalg.eigh(S)
+    return values, vectors
 
 
 def shrunk_factor(scatter: Floats, n: int, d: float) -> Floats:

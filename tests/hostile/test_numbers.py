@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import typica
 from typica import (
@@ -18,8 +19,10 @@ from typica import (
     InputError,
     Mahalanobis,
     OpenMax,
+    PCAReconstruction,
     Residual,
 )
+from typica.rectify import ReAct
 
 ROWS = np.random.default_rng(0).normal(size=(60, 8))
 HEAD = Head(np.random.default_rng(1).normal(size=(3, 8)))
@@ -122,3 +125,38 @@ def test_a_threshold_beyond_float32_is_not_reached_by_every_row() -> None:
         with pytest.raises(InputError, match=r"the threshold -.*e\+.* exceeds float32; pass float"):
             use(rows)
     assert (detector.predict(rows.astype(np.float64)) == -1).all()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+def test_a_sparse_tensor_is_refused(change) -> None:
+    detector = CTM().fit(ROWS, np.arange(60) % 3)
+    rows = change(torch.asarray(ROWS))
+    for use in (detector.judge, detector.score_samples, CTM().fit, ReAct().fit):
+        with pytest.raises(InputError, match="sparse, nested and quantised tensors are not suppor"):
+            use(rows)
+
+
+def test_a_tensor_without_values_is_refused() -> None:
+    detector = CTM().fit(ROWS, np.arange(60) % 3)
+    with pytest.raises(InputError, match=r"CTM\.judge: a tensor on the device 'meta' has no value"):
+        detector.judge(torch.asarray(ROWS, device="meta"))
+
+
+@pytest.mark.parametrize("detector", [PCAReconstruction(), Mahalanobis(), GMM()])
+def test_columns_of_very_different_size_are_taken(detector) -> None:
+    scale = 10.0 ** np.linspace(-150, 150, 16)  # LAPACK does not converge on some covariances
+    for seed in range(30):
+        rows = np.random.default_rng(seed).normal(size=(200, 16)) * scale
+        scores = detector.fit(rows, np.zeros(200, dtype=int)).score_samples(rows)
+        assert np.isfinite(scores).all()
+
+
+def test_shrinkage_of_large_features() -> None:
+    labels = np.arange(60) % 3
+    expected = Mahalanobis("oas").fit(ROWS, labels).score_samples(ROWS)
+    large = ROWS * 2.0**300
+    scores = Mahalanobis("oas").fit(large, labels).score_samples(large)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+    with pytest.raises(InputError, match="the features are so large that fourth powers overflow"):
+        Mahalanobis("ledoit_wolf").fit(large, labels)

@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import typica
+from typica import InputError
 from typica.arrays import to_numpy
 from typica.rectify import _percentiles, list_rectifiers, make_rectifier, rectifier_class
 from typica.rectify.ash import ASH
@@ -857,3 +858,31 @@ def test_dice_improves_energy_on_real_features(real):
     known = energy("test")
     assert 94.5 < 100 * typica.evaluate(known, energy("ood.svhn")).auroc < 95.5
     assert 87.7 < 100 * typica.evaluate(known, energy("ood.textures")).auroc < 88.7
+
+
+@pytest.mark.parametrize(
+    "rectifier", [ASH(), SCALE(), BATS(), OptFS(typica.Head(np.ones((2, 24)))), RAS()]
+)
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray])
+def test_rows_that_overflow_are_refused(rectifier, kind) -> None:
+    rows = np.linspace(0.1, 1, 24, dtype=np.float32)[None] * np.array([[1], [1e37], [3e38]], "f4")
+    rectifier = clone(rectifier).fit(np.random.default_rng(0).random((50, 24)))
+    changed = to_numpy(rectifier.transform(kind(rows.astype(np.float64))))
+    assert np.isfinite(changed).all()
+    if np.abs(changed).max() > np.finfo(np.float32).max:
+        with pytest.raises(InputError, match=r"transform: row [12] overflows .*float32 once it is"):
+            rectifier.transform(kind(rows))
+    else:
+        assert np.isfinite(to_numpy(rectifier.transform(kind(rows)))).all()
+
+
+def test_a_table_is_made_of_tensors_with_gradients() -> None:
+    rows = torch.ones(2, 3, requires_grad=True)
+    rectifier = ASH().fit(np.ones((2, 3)))
+    changed = rectifier.transform(rows)
+    assert changed.requires_grad
+    with sklearn.config_context(transform_output="pandas"):
+        table = rectifier.transform(rows)
+    np.testing.assert_array_equal(table.to_numpy(), to_numpy(changed))
+    table = rectifier.set_output(transform="pandas").transform(rows)
+    np.testing.assert_array_equal(table.to_numpy(), to_numpy(changed))

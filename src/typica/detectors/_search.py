@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, row_blocks
 from typica.detectors._search_bound import Bound, Floats, project, some_rows
+from typica.linalg import symmetric_axes
 from typica.threads import blas_threads, in_threads, one_blas_thread
 
 # Queries that one thread works on at once, at most: as many as a product must have to run at the
@@ -176,7 +177,7 @@ class Search:
         if n < 16 * m or m < 32:
             return None
         some = self._rows[some_rows(n)] - self._mean
-        variances, axes = np.linalg.eigh(some.T @ some)
+        variances, axes = symmetric_axes(some.T @ some)
         # Of the axes from the last; rounding may leave variances slightly negative.
         share = np.cumsum(variances)
         wanted = int(np.sum(share > SPARE * share[-1]))

@@ -20,6 +20,7 @@ import numpy as np
 
 from typica.arrays import Labels, Rows, row_blocks
 from typica.checks import Parameter, is_number
+from typica.errors import InputError
 from typica.labels import encode_labels
 from typica.linalg import Floats
 from typica.moments import Moments
@@ -47,6 +48,7 @@ def oas(S: Floats, n: int) -> float:
     0.317
     """
     m = len(S)
+    S = np.ldexp(S, -_exponent(S))  # no square overflows, and no digit changes
     mean_square = float(np.mean(S**2))
     square = float(np.trace(S) / m) ** 2
     apart = (n + 1) * (mean_square - square / m)
@@ -60,6 +62,8 @@ def ledoit_wolf(S: Floats, n: int, fourth: float) -> float:
     >>> round(ledoit_wolf(rows.T @ rows / 4, n=4, fourth=2 * 81 + 2 * 1), 3)
     0.641
     """
+    exponent = _exponent(S)
+    S, fourth = np.ldexp(S, -exponent), float(np.ldexp(fourth, -2 * exponent))
     squares = float(np.sum(S**2))
     apart = squares - float(np.trace(S)) ** 2 / len(S)
     noise = max(fourth / n - squares, 0.0) / n
@@ -73,5 +77,13 @@ def fourth_powers(Z: Rows, labels: Labels | None, moments: Moments) -> float:
     total = 0.0
     for block in row_blocks(len(Z), Z.shape[1], itemsize=8):
         D = Z[block] - means[codes[block]]
-        total += float(np.sum(np.vecdot(D, D) ** 2))
+        with np.errstate(over="ignore"):
+            total += float(np.sum(np.vecdot(D, D) ** 2))
+    if not np.isfinite(total):
+        raise InputError("the features are so large that fourth powers overflow; rescale them.")
     return total
+
+
+def _exponent(S: Floats) -> int:
+    """Return the power of two above the largest number of S."""
+    return int(np.frexp(np.abs(S).max())[1])

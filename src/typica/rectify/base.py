@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 
-from typica.arrays import Array, Labels, Rows, check_rows, map_rows
+from typica.arrays import Array, Labels, Rows, check_rows, is_traced, map_rows, namespace, to_numpy
 from typica.errors import InputError, border
 from typica.estimator import Estimator
 
@@ -43,7 +45,12 @@ class Rectifier(TransformerMixin, Estimator):
     @border
     def transform(self, X: Any) -> Array:
         """Return the changed features, in the backend of X; half precision comes out as float32."""
-        return map_rows(self._rectify, self._ready(X), self._width())
+        changed = map_rows(self._rectify, self._ready(X), self._width())
+        if is_traced(changed):
+            return changed
+        _check_bounded(changed)
+        # scikit-learn makes the table that was asked for, but not of a tensor with gradients.
+        return to_numpy(changed) if _returns_table(self) else changed
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -57,3 +64,25 @@ class SameWidth(OneToOneFeatureMixin, Rectifier):
 
 class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
     """A rectifier whose output has `_n_features_out` features, named after the class."""
+
+
+def _returns_table(rectifier: Rectifier) -> bool:
+    """Tell whether scikit-learn is asked for pandas or polars, by `set_output` or `set_config`."""
+    own = getattr(rectifier, "_sklearn_output_config", {})
+    return bool(own.get("transform", get_config()["transform_output"]) != "default")
+
+
+def _check_bounded(Z: Array) -> None:
+    """Refuse changed rows that overflow."""
+    xp = namespace(Z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = xp.sum(Z)  # which is finite for all but very large rows
+    if bool(xp.isfinite(total)):
+        return
+    bad = xp.any(~xp.isfinite(Z), axis=1)
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(xp.astype(bad, xp.int8)))
+        raise InputError(
+            f"row {row} overflows {Z.dtype} once it is changed; pass float64, or rescale the "
+            "features."
+        )
