@@ -113,14 +113,14 @@ class Swapped:
     def __init__(self, paths: list[Path]) -> None:
         from helpers.fuzz import read_detector
 
-        self._files = {path.name: read_detector(path) for path in paths}
-        self._names = sorted(self._files)
+        self.files = {path.name: read_detector(path) for path in paths}
+        self._names = sorted(self.files)
 
     def mutate(self, path: Path, choices: Choices) -> None:
         """Write a mutation of a detector's file, with the right checksum."""
         from helpers import fuzz
 
-        document, tensors = copy.deepcopy(self._files[path.name])
+        document, tensors = copy.deepcopy(self.files[path.name])
         for _ in range(choices.integers(1, 4)):
             match choices.integers(4):
                 case 0 if tensors:
@@ -138,7 +138,7 @@ class Swapped:
         """Put a node of another file, or its key, in the place of one of this file."""
         from helpers.fuzz import holders_of
 
-        other, theirs = self._files[self._names[choices.integers(len(self._names))]]
+        other, theirs = self.files[self._names[choices.integers(len(self._names))]]
         places, sources = list(holders_of(document)), list(holders_of(other))
         holder, key = places[choices.integers(len(places))]
         source, taken = sources[choices.integers(len(sources))]

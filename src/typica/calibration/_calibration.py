@@ -418,6 +418,9 @@ class Calibration:
         for group, sample in made.samples.items():
             if not isinstance(sample, ScoreSample):
                 raise TypeError(f"the scores of {group} are a {type(sample).__name__}")
+        for group in (*made.samples, *made.taxonomy, *made.taxonomy.values(), *made.sources):
+            if not isinstance(group, str):
+                raise TypeError(f"the name {group!r} of a group or source is not a text")
         return made
 
     def try_parts(self) -> None:

@@ -336,8 +336,8 @@ class Calibrated(Provisional):
         if self._has_learnt():
             self._prepare()  # which joins what was learnt in batches
         scoring = type(self).__new__(type(self))
-        known = vars(self)
-        scoring.__dict__.update({name: known[name] for name in known if name not in _DECISIONS})
+        known, left_out = vars(self), {*_DECISIONS, "_decided_with", "_in_fit"}
+        scoring.__dict__.update({name: known[name] for name in known if name not in left_out})
         if hasattr(scoring, "origin_"):
             scoring.origin_ = scoring.origin_.alone()
         try:
@@ -396,13 +396,22 @@ class Calibrated(Provisional):
     def state(self) -> State:
         """Return what is to be stored, without a threshold that came from other parameters."""
         self._drop_stale_decisions()
+        if hasattr(self, "_in_fit") or self._has_lost_its_threshold():
+            raise InputError(
+                "the last fit has not ended, or another thread changed the detector since; fit it "
+                "again, in one thread, before it is saved."
+            )
         return super().state()
+
+    def _has_lost_its_threshold(self) -> bool:
+        return hasattr(self, "_decided_with") and not set(_DECISIONS) & set(vars(self))
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild a detector from what was stored."""
         made = super().from_state(state)
-        made._decided_with = made._parameters()
+        if set(_DECISIONS) & set(vars(made)):
+            made._decided_with = made._parameters()
         return made
 
 

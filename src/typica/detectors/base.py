@@ -33,6 +33,9 @@ class Detector(OutlierMixin, Decider):
     Subclasses set `tags` and write `_learn`, `_score` and, where a row can be matched with a class,
     `_similarities`. Fitted attributes end in an underscore and are what `save` stores. origin_: the
     network that made the features, if `fit` was given a bank that knows it.
+
+    Many threads may score, judge and explain with one detector while none changes it: `fit`,
+    `partial_fit`, `merge`, `calibrate` and `set_params` need it for themselves.
     """
 
     origin_: Origin
@@ -69,7 +72,13 @@ class Detector(OutlierMixin, Decider):
             origin = X.origin
             y = bank_labels(X) if y is None else y
             X = self._bank_rows(X)
-        self._set_provisional_threshold(self._fit(X, y), y)
+        self._in_fit = True  # so that no other thread saves it without a threshold
+        try:
+            Z = self._fit(X, y)
+            with self._blank_on_error():
+                self._set_provisional_threshold(Z, y)
+        finally:
+            self.__dict__.pop("_in_fit", None)
         if y is not None:
             self._warn_of_labels(y)
         if origin is not None:
