@@ -191,10 +191,9 @@ def _check_tensor(X: Any) -> None:
     """Refuse a tensor that is not a plain array of values."""
     if X.is_meta:
         raise InputError("a tensor on the device 'meta' has no values; pass one that has.")
-    if X.layout != sys.modules["torch"].strided or X.is_nested or X.is_quantized:
+    if X.layout != sys.modules["torch"].strided or X.is_quantized:
         raise InputError(
-            "sparse, nested and quantised tensors are not supported; pass a dense one, "
-            "e.g. X.to_dense()."
+            "sparse and quantised tensors are not supported; pass a dense one, e.g. X.to_dense()."
         )
 
 
