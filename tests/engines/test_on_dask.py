@@ -49,6 +49,26 @@ def assert_alike(many, one, Z):
     assert many.threshold_ == pytest.approx(one.threshold_, rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.parametrize("lists", [True, False])
+def test_rows_without_an_embedding_are_skipped(dask, lists):
+    Z, codes = some_rows(1, 400, np.float64)
+    Z[[3, 333], 1] = np.nan
+    good = np.delete(np.arange(400), [3, 333])
+    frame = frame_of(Z, codes, [200], lists)
+    named = {"features": "e"} if lists else {"columns": [f"f{i}" for i in range(M)]}
+    named["on_error"] = "skip"
+    one = CTM().fit(Z[good], codes[good])
+    expected = one.score_samples(Z[good])
+    many = on_dask.fit(CTM(), frame, "label", dask, **named)
+    np.testing.assert_allclose(many.score_samples(Z[good]), expected, rtol=1e-5)
+    assert on_dask.calibrate(many, frame, dask, alpha=0.1, **named).calibration_.n == 398
+    judged = on_dask.score(many, frame, ids="id", **named).compute()
+    assert judged["id"][judged["verdict"].isna()].tolist() == [3, 333]
+    X = da.from_array(Z, chunks=(150, M))
+    many = on_dask.fit(CTM(), X, codes, dask, on_error="skip")
+    np.testing.assert_allclose(many.score_samples(Z[good]), expected, rtol=1e-5)
+
+
 @FEW
 @given(
     seed=st.integers(0, 1000),

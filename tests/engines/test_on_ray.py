@@ -122,6 +122,20 @@ def test_a_bad_row_is_told_once(ray):
     assert "\n" not in str(error.value)
 
 
+def test_rows_without_an_embedding_are_skipped(ray):
+    Z, codes = some_rows(1, 400)
+    Z[[3, 333], 1] = np.nan
+    good = np.delete(np.arange(400), [3, 333])
+    rows = ray.data.from_arrow(pieces(Z, codes, [200]))
+    named = {"features": "features", "on_error": "skip"}
+    many = on_ray.fit(CTM(), rows, "label", **named)
+    one = CTM().fit(Z[good], codes[good])
+    np.testing.assert_allclose(many.score_samples(Z[good]), one.score_samples(Z[good]), rtol=1e-5)
+    assert on_ray.calibrate(many, rows, alpha=0.1, **named).calibration_.n == 398
+    judged = on_ray.score(many, rows, ids="id", **named).take_all()
+    assert sorted(row["id"] for row in judged if row["verdict"] is None) == [3, 333]
+
+
 def test_what_does_not_fit_is_told_before_any_work(ray):
     Z, codes = some_rows(1, 60)
     rows = ray.data.from_arrow(as_table(Z, codes))

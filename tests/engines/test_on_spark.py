@@ -87,6 +87,22 @@ def test_parquet_that_spark_reads(spark, tmp_path):
     assert_alike(many, CTM().fit(Z, NAMES[codes]), Z)
 
 
+def test_rows_without_an_embedding_are_skipped(spark):
+    Z, codes = some_rows(1, 400)
+    Z[[3, 333], 1] = np.nan
+    good = np.delete(np.arange(400), [3, 333])
+    frame = frame_of(spark, Z, codes, [200])
+    named = {"features": "features", "on_error": "skip"}
+    many = on_spark.fit(CTM(), frame, "label", **named)
+    one = CTM().fit(Z[good], codes[good])
+    np.testing.assert_allclose(many.score_samples(Z[good]), one.score_samples(Z[good]), rtol=1e-5)
+    assert on_spark.calibrate(many, frame, alpha=0.1, **named).calibration_.n == 398
+    judged = on_spark.score(many, frame, ids="id", **named).collect()
+    assert sorted(row.id for row in judged if row.verdict is None) == [3, 333]
+    scores = frame.select("id", on_spark.udf(many)("features").alias("score")).collect()
+    assert sorted(row.id for row in scores if row.score is None) == [3, 333]
+
+
 def test_sql(spark):
     Z, codes = some_rows(0, 100)
     detector = CTM().fit(Z, NAMES[codes]).calibrate(Z[::2])
