@@ -338,3 +338,46 @@ def test_a_limit_does_not_grow_once_scores_were_dropped():
     with pytest.raises(InputError, match=r"limit_to: limit=200 exceeds 100, at which scores were"):
         many.limit_to(200)
     assert many.limit == 100 and many.limit_to(50).samples["all"].kept == 50
+
+
+# Scores that are equal
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([1.0] * 20, "100 % of the 20 calibration scores equal the threshold 1, so it rejects 0 %"),
+        (
+            [-1.0] * 60 + list(range(40)),
+            "60 % of the 100 calibration scores equal the threshold -1",
+        ),
+        ([0.0] + [1.0] * 99, "99 % of the 100 .* equal the threshold 1, so it rejects 1 % of them"),
+    ],
+    ids=["all", "lowest", "highest"],
+)
+def test_equal_scores_that_keep_far_more_than_asked_for_are_warned_of(scores, told):
+    with pytest.warns(CalibrationWarning, match=told + ".* and not 5 %; take a method"):
+        assert calibration(scores).thresholds() == {"all": scores[1]}
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        list(range(100)),
+        [0.0] * 2 + list(range(1, 40)),  # one of two might be rejected
+        [0.0, 1.0, 2.0] + [3.0] * 97,  # three of the five that might be
+        [1.0],
+    ],
+)
+def test_equal_scores_that_keep_little_more_are_not(scores):
+    calibration(scores, tpr=0.95 if len(scores) > 1 else 0.5).thresholds()  # warnings are errors
+
+
+def test_the_group_with_the_most_equal_scores_is_named():
+    scores = np.concatenate([np.zeros(50), np.arange(50.0), np.arange(50.0)])
+    classes = np.repeat(["tied", "apart", "half"], 50)
+    made = Calibration(Levels.of(), by_class=True).add(scores, classes)
+    told = r"100 % of the 50 calibration scores of group 'tied' equal the threshold 0"
+    with pytest.warns(CalibrationWarning, match=told):
+        made.thresholds()
+    assert made.ties(Levels.of(alpha=0.04)) is not None

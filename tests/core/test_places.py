@@ -316,7 +316,7 @@ EXEMPT: dict[object, dict[str, str]] = {
     },
     calibration: {
         RECORD: "CalibrationOptions ScoreSample",
-        TELLS: "predicted_classes threshold_at warn_of_pool",
+        TELLS: "about_ties predicted_classes threshold_at warn_of_fitted_rows warn_of_pool",
     },
     data: {
         FILE: "FeatureFile Images RowWriter check_verdict_file decode find_head open_features "

@@ -472,7 +472,8 @@ def test_storey_takes_a_lam_that_the_p_values_can_have(n):
 
 
 def test_constant_scores_reject_nothing():
-    conformal = calibrated(np.zeros(99))
+    with pytest.warns(CalibrationWarning, match="100 % of the 99 calibration scores equal"):
+        conformal = calibrated(np.zeros(99))
     assert conformal.p_values(rows([0.0, -1.0, 1.0])).tolist() == [1.0, 0.01, 1.0]
     assert conformal.predict(rows([0.0, -1.0, 1.0])).tolist() == [1, -1, 1]
     assert not conformal.discoveries(rows(np.zeros(50))).any()

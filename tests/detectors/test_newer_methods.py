@@ -235,7 +235,7 @@ def test_weiper_weighs_its_terms_and_draws_by_its_seed(data: Data, head, rows):
         WeiPer(head).fit(np.ones((4, 12)))
 
 
-@pytest.mark.parametrize("parameters", [(100.0, 50, 50), (2.0, 7, 3)])
+@pytest.mark.parametrize("parameters", [(100.0, 50, 50), (2.0, 7, 3), (2.0, 7, None)])
 def test_nac_counts_how_often_a_state_was_seen(data: Data, head, rows, parameters):
     W, b = head.weight, head.bias
     alpha, bins, enough = parameters
@@ -248,11 +248,12 @@ def test_nac_counts_how_often_a_state_was_seen(data: Data, head, rows, parameter
         return [min(math.floor(v * bins), bins - 1) for v in values]
 
     seen = [numbers(z) for z in data.train]
+    covers = 2 if enough is None else enough  # a hundredth of 240 rows
     wanted = []
     for z in rows:
         parts = []
         for j, number in enumerate(numbers(z)):
-            parts.append(min(sum(row[j] == number for row in seen) / enough, 1))
+            parts.append(min(sum(row[j] == number for row in seen) / covers, 1))
         wanted.append(sum(parts) / len(parts))
     detector = NAC(head, alpha=alpha, bins=bins, enough=enough).fit(data.train)
     np.testing.assert_allclose(detector.score_samples(rows), wanted, rtol=1e-12)

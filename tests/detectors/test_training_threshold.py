@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typica import CTM, Head
+from typica import CTM, Head, load
 from typica.calibration import Calibration
 from typica.detectors._training_threshold import Provisional, lowest_scores
+from typica.errors import CalibrationWarning
 
 
 @settings(max_examples=200)
@@ -143,3 +144,37 @@ def test_two_threads_that_read_a_calibration_first_both_have_all_scores(monkeypa
     monkeypatch.setattr(np, "concatenate", held_in_the_middle)
     first, second = both_at_once(lambda: calibration.p_values(np.array([50.0])), other)
     assert first.tolist() == second.tolist() == [52 / 101]
+
+
+def rows_of(n, seed):
+    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [500, 20_000])
+@pytest.mark.parametrize("again", [False, True], ids=["as fitted", "from a file"])
+def test_a_calibration_on_rows_of_the_fit_is_warned_of(n, again, tmp_path):
+    train = rows_of(n, 0)
+    detector = CTM().fit(train, np.arange(n) % 3)
+    if again:
+        detector.save(tmp_path / "ctm.safetensors")
+        detector = load(tmp_path / "ctm.safetensors")
+    for rows in (train, train[: n // 2].astype(np.float64)):
+        told = r"about (100|9\d) % of these rows were fitted on"
+        with pytest.warns(CalibrationWarning, match=told) as caught:
+            detector.calibrate(rows)
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_calibration_on_other_rows_is_not_warned_of_nor_a_few_that_occur_twice():
+    train, held_out = rows_of(20_000, 0), rows_of(1000, 1)
+    detector = CTM().fit(train, np.arange(20_000) % 3).calibrate(held_out)
+    held_out[:200] = train[:200]
+    detector.calibrate(held_out)  # warnings are errors
+    detector.partial_fit(train).calibrate(train[:500])  # of a stream nothing is kept
+
+
+def test_two_fits_with_equal_scores_have_one_fingerprint_whatever_rows_were_hashed():
+    train = rows_of(100, 0)
+    one, other = CTM().fit(train, np.arange(100) % 2), CTM().fit(train, np.arange(100) % 2)
+    other.fitted_on_ = {"n": 7, "hashes": np.arange(7, dtype=np.uint64)}
+    assert one.fingerprint() == other.fingerprint()

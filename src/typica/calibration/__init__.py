@@ -13,7 +13,7 @@ from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores, check_threshold
 from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
-from typica.calibration._warnings import warn_of_pool
+from typica.calibration._warnings import about_ties, warn_of_fitted_rows, warn_of_pool
 
 __all__ = [
     "EVERYTHING",
@@ -24,6 +24,7 @@ __all__ = [
     "Classes",
     "Levels",
     "ScoreSample",
+    "about_ties",
     "calibration_size",
     "check_scores",
     "check_threshold",
@@ -33,5 +34,6 @@ __all__ = [
     "pool_rare",
     "predicted_classes",
     "threshold_at",
+    "warn_of_fitted_rows",
     "warn_of_pool",
 ]

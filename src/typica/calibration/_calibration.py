@@ -40,10 +40,10 @@ from typica.calibration._sources import (
     read_seen,
     source_name,
 )
-from typica.calibration._threshold import guaranteed_rank
-from typica.calibration._warnings import say_endless, say_too_few, warn_of_unknown
+from typica.calibration._threshold import guaranteed_rank, ties_at
+from typica.calibration._warnings import about_ties, say_endless, say_too_few, warn_of_unknown
 from typica.checks import check_share, count, optional
-from typica.errors import InputError, border
+from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
 from typica.labels import class_text
@@ -252,6 +252,24 @@ class Calibration:
             self._thresholds = self._thresholds_at(self.levels)
         return dict(self._thresholds)
 
+    def ties(self, levels: Levels | None = None) -> str | None:
+        """Return what to say of thresholds that keep too much because scores are equal, or None.
+
+        That is so if fewer than half of the scores that may be rejected are below the threshold, or
+        if all are equal: what is rejected then is far less than was asked for.
+        """
+        levels = levels or self.levels
+        found = []
+        for group, sample in self.samples.items():
+            rank = guaranteed_rank(sample.kept, levels.alpha, levels.confidence)
+            found.append((ties_at(rank, sample.ordered) / max(sample.kept, 1), group, rank))
+        found = sorted((one for one in found if one[0]), reverse=True)
+        if not found:
+            return None
+        _, worst, rank = found[0]
+        groups = [group for _, group, _ in found] if self.by_class else []
+        return about_ties(levels, rank, self.samples[worst].ordered, groups)
+
     def offsets(self, scores: AnyArray, classes: Classes, levels: Levels | None = None) -> AnyArray:
         """Return the threshold of each score's group, in the precision of the scores.
 
@@ -384,6 +402,9 @@ class Calibration:
             group = min(helpless, key=lambda name: self.samples[name].kept)
             named = group if self.by_class else None
             say_too_few(levels, self.samples[group].kept, named, self.is_of_half)
+        ties = self.ties(levels)
+        if ties is not None:
+            warn(ties, CalibrationWarning)
         return found
 
     def state(self) -> State:

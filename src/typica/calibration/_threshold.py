@@ -45,6 +45,24 @@ def threshold_at(rank: int, ordered: AnyArray) -> float:
     return float(ordered[rank - 1]) if rank > 0 else -math.inf
 
 
+def ties_at(rank: int, ordered: AnyArray) -> int:
+    """Return how many ascending scores equal the one of that rank, if these ties keep too much.
+
+    They do if fewer than half of the `rank` scores that may be rejected are below the threshold, or
+    if all scores are equal; else 0 is returned.
+
+    >>> import numpy as np
+    >>> ties_at(4, np.array([1.0, 1.0, 1.0, 1.0, 2.0])), ties_at(4, np.array([1.0, 2.0, 3.0, 3.0]))
+    (4, 0)
+    """
+    if rank == 0 or ordered[rank - 1] == -math.inf:
+        return 0
+    threshold = ordered[rank - 1]
+    below = int(ordered.searchsorted(threshold))
+    ties = int(ordered.searchsorted(threshold, side="right")) - below
+    return ties if 2 * (below + 1) < rank or ties == len(ordered) > 1 else 0
+
+
 @border
 def calibration_size(alpha: Level, confidence: Level | None = None) -> int:
     """Return how many calibration inputs are needed to reject anything at these levels.

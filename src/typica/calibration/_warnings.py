@@ -10,7 +10,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.calibration._groups import SMALLEST_GROUP
 from typica.calibration._levels import Levels
-from typica.calibration._threshold import calibration_size
+from typica.calibration._threshold import calibration_size, ties_at
 from typica.errors import CalibrationWarning, InputError, argument, by_caller, listed, warn
 
 _NAMED = 5  # classes or groups that a warning names
@@ -85,3 +85,39 @@ def say_endless(ordered: AnyArray, k: int, group: str | None = None) -> None:
     if 1 <= k <= endless:
         raise InputError(f"{found} are -inf, and a threshold of -inf accepts all rows; {remedy}.")
     warn(f"{found} are -inf and rank lowest; {remedy}.", CalibrationWarning)
+
+
+def about_ties(
+    levels: Levels, rank: int, ordered: AnyArray, groups: Collection[str] = ()
+) -> str | None:
+    """Return what to say of a threshold that keeps more than was asked for, because scores tie.
+
+    Parameters
+    ----------
+    levels
+        What was asked for.
+    rank, ordered
+        The rank of the threshold among the ascending calibration scores.
+    groups
+        All groups of which this is so, the one with these scores first; none if all rows are one.
+    """
+    ties = ties_at(rank, ordered)
+    if not ties:
+        return None
+    n = len(ordered)
+    below = int(ordered.searchsorted(ordered[rank - 1]))
+    whose = f" of group {listed(groups, _NAMED, quoted=True)}" if groups else ""
+    return (
+        f"{100 * ties / n:.3g} % of the {n} calibration scores{whose} equal the threshold "
+        f"{ordered[rank - 1]:.4g}, so it rejects {100 * below / n:.3g} % of them and not "
+        f"{100 * float(levels.alpha):g} %; take a method or parameters whose scores differ."
+    )
+
+
+def warn_of_fitted_rows(share: float) -> None:
+    """Warn if this share of the rows of a calibration were fitted on."""
+    warn(
+        f"about {100 * share:.0f} % of these rows were fitted on, and such rows score higher than "
+        "new ones, of which more than alpha will be rejected; pass rows that the fit has not seen.",
+        CalibrationWarning,
+    )

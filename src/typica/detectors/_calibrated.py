@@ -19,6 +19,7 @@ from typica.calibration import (
     check_scores,
     pool_rare,
     predicted_classes,
+    warn_of_fitted_rows,
     warn_of_pool,
 )
 from typica.detectors._matches import Matches
@@ -31,9 +32,12 @@ from typica.store import State
 from typica.written_numbers import Level
 
 Places = NDArray[np.int64]  # which rows
+# The share of a calibration's rows that were fitted on, from which on one is warned: some rows of a
+# data set may well occur twice.
+MOST_FITTED_ON = 0.5
 
 # No score depends on them.
-_DECISIONS = ("calibration_", "width_", "training_offset_", "_training_sample")
+_DECISIONS = ("calibration_", "width_", "training_offset_", "_training_sample", "fitted_on_")
 _HAS_THRESHOLD = ("calibration_", "training_offset_", "_training_sample")
 
 
@@ -124,6 +128,9 @@ class Calibrated(Provisional):
             made.pass_over(len(scored.scores) - len(scores), source)
             made.thresholds()  # says what is wrong with them
             made.scored_by = self.fingerprint()
+        share = self._share_fitted_on(Z)
+        if share >= MOST_FITTED_ON:
+            warn_of_fitted_rows(share)
         return self._decide_by(made, Z)
 
     @border

@@ -20,7 +20,12 @@ from typica.origin import Origin
 from typica.verdicts import Rule, Verdicts
 from typica.written_numbers import Level
 
-_KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
+_KINDS = {
+    "origin_": Origin,
+    "calibration_": Calibration,
+    "training_offset_": float,
+    "fitted_on_": dict,
+}
 
 
 class Decider(Calibrated):
@@ -193,6 +198,7 @@ class Decider(Calibrated):
         if hasattr(self, "calibration_"):
             self.calibration_.try_parts()
         repr(self)
+        self._share_fitted_on(np.ones((1, 1)))
         if self.n_features is None:
             return
         rows = store.trial_rows(self.n_features)

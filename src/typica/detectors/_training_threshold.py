@@ -20,11 +20,13 @@ from typica.calibration import (
 )
 from typica.detectors._scoring import Scorer
 from typica.errors import CalibrationWarning, InputError, border, by_caller, warn
+from typica.keys import row_sums
 from typica.labels import labels_at
 from typica.store import State
 from typica.threads import one_blas_thread
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
+HASHED = 2**14  # how many rows of a calibration are compared with training rows, about
 TRAINING_TPR = 0.95
 TRAINING_ALPHA = Levels.of(tpr=TRAINING_TPR).alpha
 
@@ -41,15 +43,22 @@ class TrainingSample(NamedTuple):
 class Provisional(Scorer):
     """A scorer whose threshold comes from its own training rows, until it is calibrated.
 
-    training_offset_: that threshold.
+    training_offset_: that threshold. fitted_on_: how many training rows there were, and hashes of
+    those that the threshold looks at.
     """
 
+    fitted_on_: dict[str, Any]
     _training_sample: TrainingSample  # until somebody asks for the threshold, or calibrates
 
     @border
-    def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
+    def set_training_threshold(self, X: Any, n: int | None = None) -> Self:
+        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X.
+
+        n: how many training rows there were, if X is only a sample of them.
+        """
         self._set_provisional_threshold(self._ready(X))
+        if n is not None:
+            self.fitted_on_["n"] = n
         return self
 
     @cached_property
@@ -101,7 +110,21 @@ class Provisional(Scorer):
             self._training_sample = sample
         else:
             self.training_offset_ = self._provisional_threshold(sample)
+        self.fitted_on_ = {"n": Z.shape[0], "hashes": row_sums(to_numpy(sample.rows))}
         self._decided_with = self._parameters()
+
+    def _share_fitted_on(self, Z: Array) -> float:
+        """Return which share of some rows were fitted on, as far as kept hashes tell.
+
+        At least two rows must be among the training rows: one may be equal by chance.
+        """
+        if not hasattr(self, "fitted_on_"):
+            return 0.0
+        kept = self.fitted_on_["hashes"]
+        hashes = row_sums(to_numpy(Z[:: 1 + Z.shape[0] // HASHED, ...]))
+        found = int(np.isin(hashes, kept).sum())
+        share = found / len(hashes) * self.fitted_on_["n"] / len(kept)
+        return min(1.0, share) if found > 1 else 0.0
 
     def _provisional_threshold(self, sample: TrainingSample) -> float:
         """Return the threshold that a sample of the training rows gives."""

@@ -10,9 +10,10 @@ counts as covered from O training rows on.
 Liu, Tian, Li, Ma, Wang: Neuron Activation Coverage: Rethinking Out-of-distribution Detection and
 Generalization, ICLR 2024 (NAC-UE), here on the last layer, where the gradient has the closed form
 above; `typica.nets.LayerNAC` has it over several layers, as the paper does. The paper tunes alpha,
-M and O for each layer on out-of-distribution images, which is not done here. Higher = more typical,
-as printed. Counts add up: it streams and merges exactly. Fit: one pass, with two products with the
-head. Score: the same, and one look-up per feature.
+M and O for each layer on out-of-distribution images, which is not done here; O is a hundredth of
+the training rows, if it is not given. Higher = more typical, as printed. Counts add up: it streams
+and merges exactly. Fit: one pass, with two products with the head. Score: the same, and one look-up
+per feature.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typica.arrays import (
     namespace,
     row_blocks,
 )
-from typica.checks import count, positive
+from typica.checks import count, optional, positive
 from typica.detectors._bases.headed import HeadedDetector
 from typica.head import HEAD, Head
 from typica.linalg import softmax_surplus
@@ -89,7 +90,8 @@ class NAC(HeadedDetector):
     bins
         M in the formula.
     enough
-        O in the formula: how many training rows make a state covered.
+        O in the formula: how many training rows make a state covered. None takes a hundredth of
+        them: a fixed number covers every state if there are rows enough.
 
     >>> train = np.array([[4.0, 0.0], [0.0, 4.0]] * 50)
     >>> detector = NAC(Head(np.eye(2))).fit(train)
@@ -107,13 +109,17 @@ class NAC(HeadedDetector):
         memory="O(m (C + M))",
         reference="Liu et al. 2024, ICLR",
     )
-    params = {"head": HEAD, "alpha": positive(), "bins": count(2), "enough": count()}
+    params = {"head": HEAD, "alpha": positive(), "bins": count(2), "enough": optional(count())}
     learnt_by = ("head", "alpha", "bins")
     counts_: NDArray[np.int64]
     _covered: NDArray[np.float64]
 
     def __init__(
-        self, head: Head | None = None, alpha: float = 100.0, bins: int = 50, enough: int = 50
+        self,
+        head: Head | None = None,
+        alpha: float = 100.0,
+        bins: int = 50,
+        enough: int | None = None,
     ) -> None:
         self.head = head
         self.alpha = alpha
@@ -139,7 +145,11 @@ class NAC(HeadedDetector):
 
     def _derive(self) -> None:
         # Whole numbers, whose sum is exact in any order: equal rows tie in every backend.
-        self._covered = np.minimum(self.counts_, self.enough).ravel().astype(np.float64)
+        self._covered = np.minimum(self.counts_, self._enough()).ravel().astype(np.float64)
+
+    def _enough(self) -> int:
+        """Return how many rows make a state covered; each row is in one bin of every feature."""
+        return int(self.enough or max(1, int(self.counts_[0].sum()) // 100))
 
     def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
@@ -147,7 +157,7 @@ class NAC(HeadedDetector):
         flat = xp.reshape(places(S, self.bins), (-1,))
         m = self._head.n_features
         covered = xp.reshape(xp.take(self._like("_covered", Z), flat, axis=0), (-1, m))
-        scores = xp.sum(covered, axis=1) / float(m * self.enough)
+        scores = xp.sum(covered, axis=1) / float(m * self._enough())
         # Logits that overflow leave no state to look up, and no score.
         return xp.where(xp.isnan(xp.sum(S, axis=1)), xp.full_like(scores, xp.nan), scores)
 

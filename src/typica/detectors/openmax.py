@@ -1,18 +1,19 @@
-"""OpenMax: the probability of an unknown class, from how far the logits lie from the classes'.
+"""OpenMax: the log-odds of an unknown class, from how far the logits lie from the classes'.
 
     a_k = mean logits of the correctly classified training rows of class k
     w_k = 1 - exp(-(d(l, a_k) / scale_k)^shape_k)
     r_k = l_k (1 - w_k (alpha + 1 - i) / alpha) for the i-th largest logit, i <= alpha
     r_k = l_k for the others;   u = sum_k (l_k - r_k)
-    score(z) = - P(unknown) = - exp(u) / (exp(u) + sum_k exp(r_k)),   l = logits of z
+    score(z) = log sum_k exp(r_k) - u = - log(P / (1 - P)),   l = logits of z
 
-with w_k a Weibull fitted to the `tail` largest training distances of class k. Bendale, Boult:
-Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the paper prints w with
-the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the distance "eucos" =
-Euclidean / 200 + cosine are theirs. Their Weibull fit moves the tail to 10,000 first; here the
-distances are fitted as they are, so that the fit follows their scale (on CIFAR-10 features AUROC
-moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes. Score: one product
-with the head, a sort and alpha distances.
+with P = exp(u) / (exp(u) + sum_k exp(r_k)) the probability of the unknown class, whose log-odds
+order inputs as P does, without its rounding to 1 and 0, and w_k a Weibull fitted to the `tail`
+largest training distances of class k. Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as
+the authors' code computes it (the paper prints w with the opposite sense). Higher = more typical.
+tail = 20, alpha = 10 and the distance "eucos" = Euclidean / 200 + cosine are theirs. Their Weibull
+fit moves the tail to 10,000 first; here the distances are fitted as they are, so that the fit
+follows their scale (on CIFAR-10 features AUROC moves by 0.15 points at most at the defaults, by 0.5
+otherwise). Fit: two passes. Score: one product with the head, a sort and alpha distances.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typica.detectors._bases.logit import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.largest import descending
-from typica.linalg import polar, softmax
+from typica.linalg import logsumexp, polar
 from typica.store import storable
 from typica.sums import class_sums
 from typica.tags import Tags
@@ -124,19 +125,6 @@ def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array,
     return order, revised, xp.sum(taken, axis=1)
 
 
-def unknown_probability(
-    L: Array, models: ClassModels, alpha: int = 10, kind: str = "eucos"
-) -> Array:
-    """Return P(unknown) for each row of the logits L (n, C), from models in its backend."""
-    _, revised, unknown = revise(L, models, alpha, kind)
-    return unknown_share(revised, unknown)
-
-
-def unknown_share(revised: Array, unknown: Array) -> Array:
-    """Return the softmax of u beside OpenMax's revised logits (n, C)."""
-    return softmax(namespace(revised).concat([revised, unknown[:, None]], axis=1))[:, -1]
-
-
 def in_order_of_classes(order: Array, revised: Array) -> Array:
     """Return OpenMax's revised logits (n, C) in the order of classes, from that of `order`."""
     xp = namespace(revised)
@@ -145,7 +133,7 @@ def in_order_of_classes(order: Array, revised: Array) -> Array:
 
 @storable("openmax")
 class OpenMax(LogitDetector):
-    """Negative probability of the unknown class.
+    """Negative log-odds of the unknown class.
 
     Labels are the head's class names; with head=None the positions of the logits. A class without
     correctly classified rows has no model, and all of its logit goes to the unknown. `classify`
@@ -166,7 +154,7 @@ class OpenMax(LogitDetector):
     >>> labels = np.arange(200) % 2
     >>> logits = 10 * np.eye(2)[labels] + rng.normal(size=(200, 2))
     >>> OpenMax().fit(logits, labels).score_samples(np.array([[10.0, 0.0], [9.0, 9.0]])).round(2)
-    array([-0., -1.])
+    array([10.  , -8.99])
     """
 
     tags = Tags(
@@ -263,7 +251,8 @@ class OpenMax(LogitDetector):
         return np.array([positions[name] for name in names.tolist()])[which]
 
     def _score_logits(self, L: Array) -> Array:
-        return -unknown_probability(L, self._like("_models", L), int(self.alpha), self.distance)
+        _, revised, unknown = self._revised(L)
+        return logsumexp(revised) - unknown
 
     def _match_logits(self, L: Array) -> Array:
         order, revised, _ = self._revised(L)
@@ -271,7 +260,7 @@ class OpenMax(LogitDetector):
 
     def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
         order, revised, unknown = self._revised(self._logits(Z))
-        return -unknown_share(revised, unknown), in_order_of_classes(order, revised)
+        return logsumexp(revised) - unknown, in_order_of_classes(order, revised)
 
     def _revised(self, L: Array) -> tuple[Array, Array, Array]:
         return revise(L, self._like("_models", L), int(self.alpha), self.distance)

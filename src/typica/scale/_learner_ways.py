@@ -47,7 +47,7 @@ class Way:
 
     def finish(self, sample: RowSample, n: int) -> Detector:
         """Return the detector; sample: of all n rows."""
-        return self.detector.set_training_threshold(sample.first(TRAINING_SAMPLE))
+        return self.detector.set_training_threshold(sample.first(TRAINING_SAMPLE), n)
 
     def state(self) -> State:
         """Return what is sent to others."""
@@ -166,7 +166,7 @@ class Share(Way):
         state = self.detector.state()
         params = {**state["params"], "subsample": self.share}
         made = type(self.detector).from_state({**state, "params": params})
-        return made.set_training_threshold(sample.first(TRAINING_SAMPLE))
+        return made.set_training_threshold(sample.first(TRAINING_SAMPLE), n)
 
     def state(self) -> State:
         """Return what is sent to others."""

@@ -21,6 +21,7 @@ from typica.detectors import Estimator, final_detector, reads_layers, reads_logi
 from typica.errors import InputError
 from typica.files import existing, sha256
 from typica.nets import Reopened, reopen, rows_of
+from typica.serve._logs import log
 from typica.serve._threads import alone_in_server
 from typica.verdicts import Verdicts
 
@@ -147,6 +148,10 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
         digest = sha256(copy)
         estimator = load_detector(copy)
     served = partial(Served, name, path, estimator, digest)
+    calibration = final_detector(estimator).current_calibration()
+    ties = None if calibration is None else calibration.ties()
+    if ties is not None:
+        log("calibration", model=name, level="warning", reason=ties)
     origin = origin_of(estimator)
     if before is not None and before.network is not None:
         same_layers = reads_layers(before.estimator) == reads_layers(estimator)

@@ -18,7 +18,7 @@ from typica.bench._chart_data import Chart, depth_charts
 from typica.bench._open_result import ResultFolder
 from typica.bench._record import Stated
 from typica.bench._runs import Scores
-from typica.calibration import guaranteed_rank, threshold_at
+from typica.calibration import Levels, about_ties, guaranteed_rank, threshold_at
 from typica.metrics import Result, evaluate, rate_interval
 
 EXACT_UP_TO = 1 << 15  # scores of a set; of a larger one this many order statistics are kept
@@ -78,12 +78,17 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class CalibrationChart:
-    """What thresholds keep. split: whether both parts are halves of the test set."""
+    """What thresholds keep.
+
+    split: whether both parts are halves of the test set. ties: what to say of the threshold at the
+    default alpha, if scores that are equal make it keep too much.
+    """
 
     split: bool
     n_calibration: int
     n_test: int
     points: tuple[CalibrationPoint, ...]
+    ties: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
@@ -204,7 +209,9 @@ def calibration(scores: Scores) -> CalibrationChart:
         held_out, test = (test[::2], test[1::2]) if len(test) > 1 else (test, test)
     ordered = np.sort(held_out)
     points = tuple(_point(tpr, ordered, test) for tpr in TPRS)
-    return CalibrationChart(split, len(ordered), len(test), points)
+    levels = Levels.of()
+    ties = about_ties(levels, guaranteed_rank(len(ordered), levels.alpha), ordered)
+    return CalibrationChart(split, len(ordered), len(test), points, ties)
 
 
 def _point(tpr: Fraction, ordered: AnyArray, test: AnyArray) -> CalibrationPoint:

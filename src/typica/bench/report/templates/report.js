@@ -383,11 +383,12 @@
   }
 
   function drawCalibration() {
-    const { split, points, n_calibration: held, n_test: n } = method().calibration;
+    const { split, points, ties, n_calibration: held, n_test: n } = method().calibration;
     at("calibration-note").textContent = (split
       ? `There are no held-out scores: every other row of the ID test set (${whole(held)}) sets the threshold, the rest (${whole(n)}) is counted. `
       : `The threshold is set on ${whole(held)} held-out ID inputs; what it keeps is counted on the ${whole(n)} of the ID test set. `) +
-      "The band is the 95 % binomial interval of the share that the threshold keeps.";
+      "The band is the 95 % binomial interval of the share that the threshold keeps." +
+      (ties ? ` At the default, ${ties}` : "");
     const low = Math.min(0.8, ...points.map((point) => point.low));
     const chart = frame(at("calibration-chart"), {
       x: [0.795, 0.995], y: [Math.floor(low * 50) / 50, 1], xTick: inPercent, yTick: inPercent,
