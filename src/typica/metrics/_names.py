@@ -11,7 +11,7 @@ CONVENTIONS: Final[Mapping[str, str]] = {
     "threshold of 'first'; where several points have exactly tpr, both are those of the largest "
     "FPR, as in numpy.interp.",
     "rank": "The threshold is sorted_id[round((1 - tpr) * n)], ascending, halves rounded to even, "
-    "at most the last, and FPR the share of OOD scores that it accepts.",
+    "at most the last, and FPR the share of OOD scores at or above it (above it in DICE's code).",
 }
 
 

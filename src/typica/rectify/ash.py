@@ -11,9 +11,9 @@ there they take p = 65 for B and p = 60 for P.
 
 The paper takes activations after a ReLU. Here negative activations count as zero, which is the same
 after a ReLU. An activation of zero is never in T; where the k-th largest occurs more than once, all
-of its kind are (the authors' code keeps exactly k, arbitrary ones of these, and in B fills zeros
-and divides by k). A row without positive activations becomes zero. Nothing is learnt. Transform:
-one selection per row.
+of its kind are in T, and B divides by their number, but the sum over T in S is over k of them (the
+authors' code keeps exactly k, arbitrary ones of these, and in B fills zeros and divides by k). A
+row without positive activations becomes zero. Nothing is learnt. Transform: one selection per row.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@
 
 Sun, Guo, Li: ReAct: Out-of-distribution Detection With Rectified Activations, NeurIPS 2021; p = 90
 as there. The percentile is exact for up to 2^25 activations; of more data, that many are drawn,
-always the same ones. Fit: one selection. Transform: one minimum.
+always the same ones. Which p is good depends on the network: on the CIFAR-10 features of the page
+on ReAct p = 90 is the last of 54 methods on SVHN and textures (AUROC 66.13 and 69.71), where p = 98
+is not (95.42 and 92.58). Fit: one selection. Transform: one minimum.
 """
 
 from __future__ import annotations
