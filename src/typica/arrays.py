@@ -142,11 +142,14 @@ def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
     return like(np.asarray(made), Z)
 
 
-def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Array:
+def as_features(
+    X: Any, n_features: int | None = None, owner: str = "it", *, empty: bool = False
+) -> Array:
     """Return `X` as a 2-D array of real numbers in its own backend, or say what is wrong with it.
 
     Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is
-    done block by block. `n_features` is the width that `owner`, the caller, expects.
+    done block by block. `n_features` is the width that `owner`, the caller, expects. `empty`:
+    whether there may be no rows.
     """
     if isinstance(X, np.ma.MaskedArray):
         X = _unmasked(X)
@@ -159,19 +162,30 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
             f"features of shape {tuple(X.shape)} have {counted(X.ndim, 'dimension')} instead of 2. "
             "Reshape your data to (rows, features); a single input is x[None, :]."
         )
-    n, m = X.shape
-    if n == 0 or m == 0:
-        what = "feature" if n else "sample"
-        raise InputError(
-            f"0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
-        )
+    if X.shape[1] == 0:
+        raise _nothing("feature", X)
+    if not empty:
+        check_some(X)
     X = _real(X)
-    if n_features is not None and m != n_features:
+    if n_features is not None and X.shape[1] != n_features:
         raise InputError(
-            f"X has {m} features, but {owner} is expecting {n_features} "
+            f"X has {X.shape[1]} features, but {owner} is expecting {n_features} "
             "features as input; pass features of the layer that it was made for."
         )
     return X
+
+
+def check_some(Z: Array) -> None:
+    """Raise if there are no rows where some are needed, to learn or to calibrate."""
+    if Z.shape[0] == 0:
+        raise _nothing("sample", Z)
+
+
+def _nothing(what: str, Z: Array) -> InputError:
+    return InputError(
+        f"0 {what}(s) (shape=({Z.shape[0]}, {Z.shape[1]})) while a minimum of 1 is required; "
+        "pass data."
+    )
 
 
 def _from_foreign(X: Any) -> AnyArray:
@@ -340,6 +354,8 @@ def map_rows(
         return kernel(as_floating(Z))
     blocks = []
     xp = namespace(Z)
+    if Z.shape[0] == 0:  # one row tells the dtype and the shape of what none gives
+        return kernel(like(np.ones((1, Z.shape[1])), as_floating(Z)))[:0, ...]
     itemsize = 4 if as_floating(Z[:1, ...]).dtype == xp.float32 else 8
     for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize):
         rows = as_floating(Z[block, ...])

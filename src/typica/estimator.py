@@ -29,6 +29,7 @@ from typica.arrays import (
     Labels,
     Rows,
     as_features,
+    check_some,
     is_traced,
     like,
     refuse_lazy,
@@ -105,6 +106,7 @@ class Estimator(BaseEstimator):
         self._check_learnt_by()
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
+        check_some(Z)
         with self._blank_on_error(first):
             self._learn(to_numpy(Z), self._check_labels(y))
         self._end_learning()
@@ -268,7 +270,8 @@ class Estimator(BaseEstimator):
         by_name = named and not reset and hasattr(self, "feature_names_in_")
         if by_name:  # first: naming the missing column says more than a count
             self._check_names(X, reset)
-        Z = as_features(X, self._width_to_expect(reset), type(self).__name__)
+        width = self._width_to_expect(reset)
+        Z = as_features(X, width, type(self).__name__, empty=not reset)
         if not by_name:
             self._check_columns(X if named else Z, named, reset)
         return Z

@@ -194,6 +194,8 @@ def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
             f"{argument('groups')} of shape {ids.shape} for {counted(n, 'row')}; "
             "pass the group of each row."
         )
+    if not n:
+        ids = ids.astype(np.str_)  # an empty list has no type of its own
     if ids.dtype.kind == "O":
         ids = _plain_groups(ids)
     if ids.dtype.kind not in "iubUS":

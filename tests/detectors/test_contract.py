@@ -390,8 +390,11 @@ def test_wrong_shapes_are_refused(name, data: Data, method):
         match=rf"{where}: .* shape \({width},\) .* a single input is x\[None, :\]",
     ):
         call(data.test[0])
-    with pytest.raises(typica.InputError, match=rf"{where}: 0 sample"):
-        call(data.test[:0])
+    with pytest.raises(typica.InputError, match=rf"{where}: 0 feature"):
+        call(data.test[:, :0])
+    if method == "calibrate":
+        with pytest.raises(typica.InputError, match=rf"{where}: 0 sample"):
+            call(data.test[:0])
     with pytest.raises(
         typica.InputError, match=rf"{where}: expected an array of features, got None"
     ):
@@ -490,3 +493,32 @@ def test_foreign_things_are_refused(data: Data, tmp_path):
     ):
         typica.save(pipeline, tmp_path / "x.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+def test_no_rows_give_no_verdicts(name, data: Data, kind):
+    detector = fitted(name, data).calibrate(data.held_out)
+    none, some = kind(data.test[:0]), kind(data.test[:2])
+    for method in ("score_samples", "decision_function", "predict", "p_values"):
+        found, like = getattr(detector, method)(none), getattr(detector, method)(some)
+        assert tuple(found.shape) == (0,) and type(found) is type(like)
+        assert found.dtype == like.dtype
+    assert detector.discoveries(none).tolist() == detector.explain(none) == []
+    verdicts = detector.judge(none)
+    assert list(verdicts) == [] and set(verdicts.to_dict()) == set(detector.judge(some).to_dict())
+    assert not any(verdicts.to_dict().values()) and len(verdicts.to_pandas()) == 0
+    assert repr(verdicts) == "0 verdicts: 0 typical, 0 atypical" and verdicts._repr_html_()
+    assert len(verdicts.sort()) == len(verdicts.only("typical")) == verdicts.n_atypical == 0
+    assert len(detector.judge(none, fdr=0.1)) == 0
+    assert len(detector.judge(none, groups=[])) == 0
+
+
+def test_no_rows_are_still_too_few_to_learn_from(name, data: Data):
+    detector = fitted(name, data)
+    with pytest.raises(typica.InputError, match="0 sample"):
+        detector.fit(data.train[:0], data.labels[:0])
+    if detector.tags.mergeable:
+        with pytest.raises(typica.InputError, match="0 sample"):
+            fitted(name, data).partial_fit(data.train[:0], data.labels[:0])
+    with pytest.raises(typica.InputError, match="0 sample"):
+        fitted(name, data).partial_calibrate(data.test[:0])

@@ -706,8 +706,7 @@ def test_wrong_shapes_are_refused(case, data: Data):
         typica.InputError, match=rf"{where}: .* shape \(12,\) .* a single input is x\[None, :\]"
     ):
         rectifier.transform(data.test[0])
-    with pytest.raises(typica.InputError, match=rf"{where}: 0 sample"):
-        rectifier.transform(data.test[:0])
+    assert rectifier.transform(data.test[:0]).shape == rectifier.transform(data.test)[:0].shape
     with pytest.raises(
         typica.InputError, match=rf"{where}: expected an array of features, got None"
     ):

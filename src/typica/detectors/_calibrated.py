@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import Array
+from typica.arrays import Array, check_some
 from typica.calibration import (
     Calibration,
     Classes,
@@ -115,6 +115,7 @@ class Calibrated(Provisional):
         with _unchanged_on_error(self):
             self.__dict__.pop("width_", None)  # a new calibration may be on other rows
             Z = self._ready(X)
+            check_some(Z)
             if by_class and groups is None:
                 groups = self._rare_classes(Z.shape[0])
             made = Calibration(levels, by_class=by_class, groups=groups)
@@ -238,6 +239,7 @@ class Calibrated(Provisional):
             As `calibrate` takes them.
         """
         Z = self._ready(X)  # without what is stale
+        check_some(Z)
         made = getattr(self, "calibration_", None)
         if made is None:
             levels = Levels.of(alpha, tpr, confidence)

@@ -113,7 +113,8 @@ class Scorer(Estimator):
         if is_traced(Z):
             return scores, parts[0]
         columns = zip(*parts, strict=True)
-        return scores, Matches(*(np.concatenate(list(map(to_numpy, column))) for column in columns))
+        joined = [np.concatenate(list(map(to_numpy, column))) for column in columns]
+        return scores, Matches(*(column[: Z.shape[0]] for column in joined))
 
     def _predicted(self, matches: Matches | None) -> AnyArray:
         """Return the names of the nearest classes."""

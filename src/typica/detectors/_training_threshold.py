@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, Labels, as_floating, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Labels, as_floating, check_some, namespace, to_numpy
 from typica.calibration import (
     Levels,
     check_scores,
@@ -56,7 +56,9 @@ class Provisional(Scorer):
 
         n: how many training rows there were, if X is only a sample of them.
         """
-        self._set_provisional_threshold(self._ready(X))
+        Z = self._ready(X)
+        check_some(Z)
+        self._set_provisional_threshold(Z)
         if n is not None:
             self.fitted_on_["n"] = n
         return self

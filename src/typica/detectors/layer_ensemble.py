@@ -253,7 +253,7 @@ def joined(table: Mapping[str, Any], names: list[str]) -> Array:
     parts = []
     for name in names:
         with about(f"layer {name!r}"):
-            parts.append(as_features(table[name]))
+            parts.append(as_features(table[name], empty=True))
     counts = {int(part.shape[0]) for part in parts}
     if len(counts) > 1:
         raise InputError(f"layers of {sorted(counts)} rows; pass one row per input in each.")

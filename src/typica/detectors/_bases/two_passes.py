@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Labels, Rows, to_numpy
+from typica.arrays import Labels, Rows, check_some, to_numpy
 from typica.detectors.base import Detector
 from typica.errors import InputError, border
 
@@ -52,6 +52,7 @@ class TwoPasses(Detector):
         self._check_learnt_by()
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
+        check_some(Z)
         with self._blank_on_error(first):
             self._drop_derived()
             self._look(to_numpy(Z), self._check_labels(y))
