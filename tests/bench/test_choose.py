@@ -103,19 +103,46 @@ def test_what_fails_is_reported_and_the_others_go_on(data: Data):
         choose(data, typica.KNN(k=10_000))
 
 
-def test_bad_input_is_refused(data: Data):
-    two = data.labels < 2
-    with pytest.raises(typica.InputError, match="2 classes; at least 3 are needed"):
-        leave_classes_out(
-            {"ctm": typica.CTM()},
-            data.train[two],
-            data.labels[two],
-            data.held_out,
-            data.labels[:120],
+def test_classes_without_held_out_rows_take_no_part(data: Data):
+    """The choice is the one among the other classes, with a head that lacks them."""
+    held_out_labels = np.arange(len(data.held_out)) % 4
+    known = held_out_labels != 3
+    detectors = {"ctm": typica.CTM(), "msp": typica.MSP(data.head)}
+    with pytest.warns(
+        typica.InputWarning, match=r"1 class without held-out rows \(3\) took no part"
+    ):
+        choice = leave_classes_out(
+            detectors, data.train, data.labels, data.held_out[known], held_out_labels[known]
         )
-    with pytest.raises(typica.InputError, match="class 3 has no held-out rows"):
+    head = typica.Head(data.head.weight[:3], data.head.bias[:3], data.head.classes[:3])
+    wanted = leave_classes_out(
+        {"ctm": typica.CTM(), "msp": typica.MSP(head)},
+        data.train[data.labels != 3],
+        data.labels[data.labels != 3],
+        data.held_out[known],
+        held_out_labels[known],
+    )
+    assert list(choice.auroc["ctm"]) == [0, 1, 2] and choice.to_dict() == wanted.to_dict()
+
+
+def test_two_classes_are_chosen_among_by_unknowns_that_need_no_third(data: Data):
+    two, held_out_labels = data.labels < 2, np.arange(len(data.held_out)) % 2
+    detectors = {"ctm": typica.CTM(), "knn": typica.KNN(), "quorum": typica.Quorum()}
+    choice = leave_classes_out(
+        detectors, data.train[two], data.labels[two], data.held_out, held_out_labels
+    )
+    assert list(choice.kinds) == ["swapped", "redrawn"] and choice.auroc == {}
+    assert set(choice.means) == set(detectors) and choice.best in detectors
+    assert choice.default == "quorum" and choice.verdict and len(shown_choice(choice)) > 3
+    assert "each class left out" not in choice.reading
+
+
+def test_bad_input_is_refused(data: Data):
+    with pytest.raises(
+        typica.InputError, match="1 class with held-out rows; at least 2 are needed"
+    ):
         leave_classes_out(
-            {"ctm": typica.CTM()}, data.train, data.labels, data.held_out[:3], np.arange(3)
+            {"ctm": typica.CTM()}, data.train, data.labels, data.held_out[:3], np.zeros(3, int)
         )
     named = typica.Head(data.head.weight, classes=list("abcd"))
     with pytest.raises(typica.InputError, match="the head has no class 0"):
@@ -165,11 +192,7 @@ def test_lists_and_tensors_are_rows_too(data: Data):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (
-            [9, *[0, 1, 2] * 20],
-            "class 9 has 1 row, too few to hold a fifth out; pass held_out=FILE",
-        ),
-        ([*[0] * 40, *[*range(1, 11)] * 2], "has 2 rows, too few to hold a fifth out"),
+        ([*range(20)], "class 0 has 1 row, too few to hold a fifth out; pass held_out=FILE"),
         ([*range(20)] * 2, "class 0 has 2 rows, too few to hold a fifth out"),
         ([np.nan, *[0, 1, 2] * 20], "rows.npz: label nan of row 0 is neither"),
     ],
@@ -179,6 +202,19 @@ def test_files_of_which_no_fifth_can_be_held_out_are_refused(tmp_path, labels, m
     np.savez(tmp_path / "rows.npz", features=rows, labels=labels)
     with pytest.raises(typica.InputError, match=re.escape(message)):
         choose_files(tmp_path / "rows.npz", names="ctm")
+
+
+@pytest.mark.parametrize(
+    ("labels", "left_out"),
+    [([9, *[0, 1, 2] * 20], 1), ([*[0] * 40, *[*range(1, 11)] * 2], 6)],
+    ids=["one row", "two rows"],
+)
+def test_classes_of_which_no_row_is_held_out_are_left_out(tmp_path, labels, left_out):
+    rows = np.random.default_rng(0).normal(size=(len(labels), 4))
+    np.savez(tmp_path / "rows.npz", features=rows, labels=labels)
+    with pytest.warns(typica.InputWarning, match=rf"^{left_out} class.* without held-out rows"):
+        choice = choose_files(tmp_path / "rows.npz", names="ctm")
+    assert len(choice.auroc["ctm"]) == len(set(labels)) - left_out
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5])
@@ -805,10 +841,10 @@ def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
 
 
 def test_errors_name_the_function_that_was_called(data: Data):
-    detectors, held_out_labels = {"ctm": typica.CTM()}, np.arange(len(data.held_out)) % 4
-    few = data.labels % 2
-    with pytest.raises(typica.InputError, match=r"^leave_classes_out: 2 classes; at least 3"):
-        leave_classes_out(detectors, data.train, few, data.held_out, held_out_labels)
+    detectors = {"ctm": typica.CTM()}
+    few = np.zeros(len(data.held_out), dtype=int)
+    with pytest.raises(typica.InputError, match=r"^leave_classes_out: 1 class with held-out rows"):
+        leave_classes_out(detectors, data.train, data.labels, data.held_out, few)
     with pytest.raises(typica.InputError, match=r"^compare: labels of shape \(3,\) for"):
         compare(detectors, data.train, data.labels[:3], data.test, {"x": data.test})
 

@@ -41,7 +41,7 @@ class Choice:
     Attributes
     ----------
     auroc
-        {detector: {class: AUROC with that class left out}}.
+        {detector: {class: AUROC with that class left out}}; empty if there are only two classes.
     neighbours, swapped, redrawn, near
         The same for groups of neighbouring classes, for rows with swapped features, for random rows
         and for corrupted images; empty if there were none.
@@ -101,7 +101,7 @@ class Choice:
     @property
     def default(self) -> str | None:
         """What to take where the unknowns do not tell: Quorum, else CTM, if they took part."""
-        return next((name for name in DEFAULTS if name in self.auroc), None)
+        return next((name for name in DEFAULTS if name in self.means), None)
 
     @property
     def told(self) -> bool:
@@ -129,7 +129,7 @@ class Choice:
         return bool(self.near) and not self._kinds_behind()
 
     def _leads_among_many_classes(self) -> bool:
-        many = len(self.auroc[self.leader]) >= MANY
+        many = len(self.auroc.get(self.leader, ())) >= MANY
         return many and self.leader in RELATIVE and self._lead() >= POINT - TIE
 
     def _lead(self) -> float:

@@ -44,6 +44,7 @@ from typica.bench._resampling import (
 )
 from typica.bench._runs import Scores
 from typica.bench._unknowns import (
+    FEWEST_ALONE,
     KnownSplit,
     groups,
     left_out_name,
@@ -53,7 +54,7 @@ from typica.bench._unknowns import (
 )
 from typica.checks import count
 from typica.detectors import Detector
-from typica.errors import InputError, InputWarning, LogitsWarning, border
+from typica.errors import InputError, InputWarning, LogitsWarning, border, counted, listed, warn
 from typica.head import Head
 from typica.progress import steps
 
@@ -78,7 +79,8 @@ def leave_classes_out(
     train, labels
         Training features, and one label per row.
     held_out, held_out_labels
-        The same for held-out rows, some of every class.
+        The same for held-out rows. Classes without any are left out, with a warning. With only two
+        classes none can play the unknown, as one alone would be left.
     near
         Features of corrupted or mixed inputs, by name.
     seed
@@ -92,6 +94,15 @@ def leave_classes_out(
     rng = np.random.default_rng(seed)
     every = KnownSplit.of(train, labels, held_out, held_out_labels)
     every.check()
+    absent = every.not_held_out()
+    if absent:
+        warn(
+            f"{counted(len(absent), 'class')} without held-out rows ({listed(absent)}) took no "
+            "part; hold out some rows of every class.",
+            InputWarning,
+        )
+        every = every.without(absent)
+        detectors = {name: _without(each, absent) for name, each in detectors.items()}
     changed = {name: to_numpy(as_features(rows)) for name, rows in (near or {}).items()}
     draws = _Draws(every.bounded(rng), rng)
     planned = [*draws.without_classes(), draws.with_all_classes(changed)]
@@ -141,6 +152,8 @@ class _Draws:
 
     def without_classes(self) -> Iterator[_Round]:
         """Yield the rounds in which classes are left out: each alone, then with its neighbours."""
+        if len(self.known.classes) < FEWEST_ALONE:
+            return
         held_out = self.known.held_out
         for left_out in parts(self.known.classes, self.rng):
             unknowns = [self._of("classes", label, [label], held_out) for label in left_out]
@@ -256,7 +269,7 @@ class _Tally:
         means = np.stack([self._resampled(name) for name in names], axis=1)
         leader = next(iter(mean_aurocs(kinds)))
         return Choice(
-            auroc=kinds["classes"],
+            auroc=kinds.get("classes", {}),
             certainty=certainties(names, means),
             failed=self.failed,
             near=kinds.get("images", {}),

@@ -261,26 +261,17 @@ def _with_held_out(
 
 
 def _split(opened: FeatureFile, every: _LabelledRows, seed: int) -> _Parts:
-    """Return the rows of a file in two parts: a fifth of every class is held out."""
-    _check_rows_of_classes(every.labels)
+    """Return the rows of a file in two parts: a fifth of every class of several is held out."""
+    classes, codes, counts = np.unique(every.labels, return_inverse=True, return_counts=True)
+    alone = counts[codes] == 1
+    several = np.flatnonzero(~alone)
+    if math.ceil(HELD_OUT * len(several)) < max(1, np.sum(counts > 1)):
+        raise _too_few(classes[counts.argmin()], int(counts.min()))
     kept, rows = train_test_split(
-        np.arange(len(every.features)),
-        test_size=HELD_OUT,
-        stratify=every.labels,
-        random_state=seed,
+        several, test_size=HELD_OUT, stratify=every.labels[several], random_state=seed
     )
-    absent = np.setdiff1d(every.labels, every.labels[rows])
-    if len(absent):
-        raise _too_few(absent[0], int(np.sum(every.labels == absent[0])))
+    kept = np.concatenate([kept, np.flatnonzero(alone)])
     return _Parts(every.rows(kept), every.rows(rows), opened, rows)
-
-
-def _check_rows_of_classes(labels: AnyArray) -> None:
-    """Raise where the rows are too few to draw a fifth of them, some of every class."""
-    classes, rows = np.unique(labels, return_counts=True)
-    scarcest = rows.argmin()
-    if rows[scarcest] < 2 or math.ceil(HELD_OUT * len(labels)) < len(classes):
-        raise _too_few(classes[scarcest], int(rows[scarcest]))
 
 
 def _too_few(label: Any, rows: int) -> InputError:

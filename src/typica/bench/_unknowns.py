@@ -29,6 +29,7 @@ HELD_OUT_ROWS = 1500
 HELD_OUT_ROWS_OF_CLASS = 5
 FITS = 10  # at most, with single classes left out: where classes are more, several at a time
 GROUPS = 5  # of neighbouring classes, about
+FEWEST_ALONE = 3  # classes of which each is left out alone: of two only one would stay
 FEWEST = 6  # classes of which groups are left out; of fewer, too few would stay
 NEAREST = 3  # classes from which a row's partner is drawn
 NAMED = 3  # classes in the name of a group
@@ -89,22 +90,22 @@ class KnownSplit:
         )
 
     def check(self) -> None:
-        """Raise where there are too few classes, or some without held-out rows."""
-        classes = self.classes
-        if len(classes) < 3:
-            found = counted(len(classes), "class")
-            raise InputError(f"{found}; at least 3 are needed to leave one out.")
-        strange = np.setdiff1d(self.held_out_labels, classes)
+        """Raise where held-out rows are of other classes than the training rows."""
+        strange = np.setdiff1d(self.held_out_labels, self.classes)
         if len(strange):
             raise InputError(
                 f"held-out rows are of class {strange[0]}, which the training rows lack; "
                 "leave them out, or name the classes alike."
             )
-        absent = np.setdiff1d(classes, self.held_out_labels)
-        if len(absent):
-            raise InputError(
-                f"class {absent[0]} has no held-out rows; hold out some of every class."
-            )
+
+    def not_held_out(self) -> list[Any]:
+        """Return the classes without held-out rows; raise if fewer than two others are left."""
+        absent: list[Any] = np.setdiff1d(self.classes, self.held_out_labels).tolist()
+        left = len(self.classes) - len(absent)
+        if left < 2:
+            found = counted(left, "class")
+            raise InputError(f"{found} with held-out rows; at least 2 are needed to swap features.")
+        return absent
 
 
 def _labelled(features: Array, labels: Array) -> tuple[AnyArray, AnyArray]:
