@@ -92,7 +92,7 @@ def write(folder: Path) -> None:
     Image.fromarray(pixels).save(folder / "photo.jpg")
     opened = open_model("resnet-50", folder / "net.pth")
     features = rng.random((2000, 2048), dtype=np.float32)
-    detector = typica.CTM().fit(features, np.arange(2000) % 1000).calibrate(features)
+    detector = typica.CTM().fit(features, np.arange(2000) % 1000).calibrate(2 * features)
     assert isinstance(opened.transform, Preprocessing)
     detector.origin_ = opened.origin(opened.transform)
     detector.save(folder / "ctm.safetensors")

@@ -66,7 +66,7 @@ def write(folder: Path, rows: int, classes: int) -> None:
     means = rng.standard_normal((classes, WIDTH), dtype=np.float32)
     held = means[np.arange(20 * classes) % classes]
     held = held + rng.standard_normal(held.shape, dtype=np.float32)
-    detector = CTM().fit(held, np.arange(len(held)) % classes).calibrate(held)
+    detector = CTM().fit(held, np.arange(len(held)) % classes).calibrate(2 * held)
     detector.save(folder / "ctm.safetensors")
     np.save(folder / "means.npy", means)
     file = np.lib.format.open_memmap(folder / "rows.npy", "w+", np.float32, (rows, WIDTH))

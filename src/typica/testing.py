@@ -268,15 +268,22 @@ def use_before_fit_is_refused(case: Case) -> None:
 
 
 def bad_rows_are_refused(case: Case) -> None:
-    """Name the row that is not finite, and refuse rows of another width and no rows at all."""
+    """Name the row that is not finite, and refuse rows of another width."""
     detector = case.fitted()
     bad = case.data.test.copy()
     bad[BAD_ROW, 3] = np.nan
     message = _message_of(InputError, detector.score_samples, bad, "a row with NaN was scored")
     _require(f"row {BAD_ROW}" in message, f"{message!r} does not name row {BAD_ROW}")
-    for rows in (case.data.test[:, :3], case.data.test[:0], case.data.test[0]):
+    for rows in (case.data.test[:, :3], case.data.test[0]):
         otherwise = f"rows of shape {rows.shape} were scored after a fit on {bad.shape[1]} features"
         _message_of(InputError, detector.score_samples, rows, otherwise)
+
+
+def no_rows_give_no_verdicts(case: Case) -> None:
+    """Give empty scores and verdicts for no rows at all."""
+    detector, none = case.fitted().calibrate(case.data.held_out), case.data.test[:0]
+    found = len(detector.score_samples(none)) + len(detector.judge(none))
+    _require(found == 0, "no rows were given, and it has scores or verdicts")
 
 
 def explanations_agree_with_scores(case: Case) -> None:
@@ -317,5 +324,6 @@ CHECKS: tuple[Check, ...] = (
     a_fit_forgets_an_earlier_one,
     use_before_fit_is_refused,
     bad_rows_are_refused,
+    no_rows_give_no_verdicts,
     explanations_agree_with_scores,
 )

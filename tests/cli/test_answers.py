@@ -124,7 +124,8 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_images(tmp_path / "known")
     write_noise(tmp_path / "noise")
     bank = extract("known", MODEL, "a.bank", settings=PLAIN)
-    typica.CTM().fit(bank).calibrate(bank, alpha=0.1).save("ctm.safetensors")
+    detector = typica.CTM().fit(bank).calibrate(2 * np.asarray(bank.features), alpha=0.1)
+    detector.save("ctm.safetensors")
     return tmp_path
 
 

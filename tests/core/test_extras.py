@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = np.arange(60) % 3
     np.save(place / "train.npy", rows)
     np.save(place / "labels.npy", labels)
-    typica.CTM().fit(rows, labels).calibrate(rows, alpha=0.1).save(place / "ctm.safetensors")
+    typica.CTM().fit(rows, labels).calibrate(2 * rows, alpha=0.1).save(place / "ctm.safetensors")
     table = pa.table({"embedding": rows.tolist(), "label": labels})
     (place / "tables").mkdir()
     for name in ("table.parquet", "tables/0.parquet"):

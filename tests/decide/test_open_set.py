@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -115,3 +116,27 @@ def test_bad_input_is_named():
     with pytest.raises(InputError, match="no usual word for unknown; pass one"):
         model().fit(X, y == 1)
     assert typica.OpenSetClassifier is OpenSetClassifier
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("make", [typica.MSP, typica.Energy, typica.NNGuide])
+def test_a_detector_of_logits_takes_the_head_of_the_linear_classifier(classes, make):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % classes
+    X = 3 * np.eye(4)[y] + rng.normal(size=(300, 4))
+    model = OpenSetClassifier(LogisticRegression(), make()).fit(X, np.array(["a", "b", "c"])[y])
+    assert model.detector_.head.classes.tolist() == ["a", "b", "c"][:classes]
+    probabilities = model.predict_proba(X)
+    if make is typica.MSP:
+        np.testing.assert_allclose(model.judge(X).score, probabilities.max(axis=1), rtol=1e-9)
+    assert model.detector.head is None  # the one that was given stays as it is
+
+
+def test_a_head_that_was_given_stays_and_other_classifiers_have_none():
+    y = np.arange(150) % 3
+    X = np.eye(3)[y] + 0.1 * np.random.default_rng(0).normal(size=(150, 3))
+    own = typica.Head(2 * np.eye(3))
+    model = OpenSetClassifier(LogisticRegression(), typica.MSP(own)).fit(X, y)
+    np.testing.assert_array_equal(model.detector_.head.weight, own.weight)
+    model = OpenSetClassifier(KNeighborsClassifier(3), typica.MSP())
+    assert model.fit(X, y).detector_.head is None  # X is taken as logits

@@ -74,7 +74,7 @@ def test_tensors_of_ray(ray):
 
 def test_the_class_for_map_batches(ray, tmp_path):
     Z, codes = some_rows(0, 300)
-    detector = CTM().fit(Z, codes).calibrate(Z[::2])
+    detector = CTM().fit(Z, codes).calibrate(2 * Z[::2])
     detector.save(tmp_path / "ctm.safetensors")
     rows = ray.data.from_arrow(pieces(Z, codes, [100, 200]))
     for sent in (to_bytes(detector), str(tmp_path / "ctm.safetensors")):

@@ -105,7 +105,7 @@ def test_rows_without_an_embedding_are_skipped(spark):
 
 def test_sql(spark):
     Z, codes = some_rows(0, 100)
-    detector = CTM().fit(Z, NAMES[codes]).calibrate(Z[::2])
+    detector = CTM().fit(Z, NAMES[codes]).calibrate(2 * Z[::2])
     frame_of(spark, Z, codes, [50]).createOrReplaceTempView("photos")
     spark.udf.register("typicality", on_spark.udf(detector))
     spark.udf.register("judged", on_spark.udf(detector, None, alpha=0.2))

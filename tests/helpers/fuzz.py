@@ -153,10 +153,10 @@ def _write_ours(folder: Path, rows: np.ndarray[Any, Any], labels: np.ndarray[Any
         }
         for name, detector in made.items():
             detector.fit(rows, names)
-            typica.calibrate(detector, rows)
+            typica.calibrate(detector, rows + 0.01)
             typica.save(detector, folder / f"{name}.safetensors")
         groups = dict.fromkeys("abcd", "all four")
-        by_class = typica.CTM().fit(rows, names).calibrate(rows, by_class=True, groups=groups)
+        by_class = typica.CTM().fit(rows, names).calibrate(2 * rows, by_class=True, groups=groups)
         by_class.save(folder / "by-class.safetensors")
         typica.Monitor(rows[:, 0].astype(np.float64)).save(folder / "monitor.safetensors")
     keys = {"model": "net", "weights": "1", "layer": None, "reduce": "mean", "transform": {}}

@@ -138,7 +138,8 @@ def check_thresholds_of_classes(run: Run, dialect: str, **named) -> None:
     X, labels = rows_and_labels()
     numbers = labels * 10 - 30
     groups = {-30: "low", -20: "low"}
-    detector = typica.CTM().fit(X, numbers).calibrate(X, by_class=True, groups=groups, alpha=0.4)
+    detector = typica.CTM().fit(X, numbers)
+    detector.calibrate(2 * X, by_class=True, groups=groups, alpha=0.4)
     Z = queries()
     verdicts = detector.judge(Z)
     found = scored(run, detector, dialect, replace=True, **named)

@@ -47,8 +47,8 @@ def test_every_detector_decides_as_it_does_alone(name, data):
     scale = max(float(expected.abs().max()), 1.0)
     assert torch.allclose(got.score, expected, rtol=1e-5, atol=1e-6 * scale)
     certain = (expected - detector.offset_).abs() > 1e-5 * scale
-    assert torch.equal(got.verdict[certain], torch.as_tensor(detector.predict(x))[certain])
-    assert got.verdict.dtype == torch.int64 and got.score.shape == got.verdict.shape == (80,)
+    assert torch.equal(got.typical[certain], torch.as_tensor(detector.predict(x))[certain] == 1)
+    assert got.typical.dtype == torch.bool and got.score.shape == got.typical.shape == (80,)
 
 
 def test_p_values_are_the_detectors_own(name, data):
@@ -59,7 +59,7 @@ def test_p_values_are_the_detectors_own(name, data):
     # Rounding may put a score before or behind one calibration score.
     assert (got.p_value - wanted).abs().max() <= 1.5 / (len(data.held_out) + 1)
     assert (got.p_value == wanted).double().mean() > 0.95
-    assert torch.equal(got.verdict == 1, got.p_value > 0.05)
+    assert torch.equal(got.typical, got.p_value > 0.05)
 
 
 def test_without_a_calibration_there_is_no_p_value(data):
@@ -85,7 +85,7 @@ def test_detectors_of_logits_read_the_models_own(data):
     with torch.no_grad():
         got = Guard(model, detector)(x)
         assert torch.allclose(got.score, torch.softmax(model(x), 1).max(1).values)
-    assert set(got.verdict.tolist()) == {1, -1}
+    assert set(got.typical.tolist()) == {True, False}
 
 
 def test_pipelines(data):
@@ -96,9 +96,7 @@ def test_pipelines(data):
     x = rows(data, torch.float64)
     got = Guard(classifier(data, torch.float64), pipeline)(x)
     assert np.allclose(got.score.detach().numpy(), pipeline.score_samples(x.numpy()))
-    assert np.array_equal(
-        got.verdict.numpy(), np.where(got.score.detach().numpy() >= pipeline[-1].offset_, 1, -1)
-    )
+    assert np.array_equal(got.typical.numpy(), got.score.detach().numpy() >= pipeline[-1].offset_)
 
 
 def test_features_of_another_layer(data):
@@ -149,8 +147,8 @@ def test_rows_that_are_not_finite_are_not_typical(method, data):
     x = rows(data)[:3]
     x[0, 0], x[1, 0] = float("nan"), float("inf")
     found, usual = guard(x), guard(rows(data)[:3])
-    assert found.verdict[:2].tolist() == [-1, -1]
-    assert found.verdict[2] == usual.verdict[2]
+    assert found.typical[:2].tolist() == [False, False]
+    assert found.typical[2] == usual.typical[2]
     least = 1 / (len(guard.known_scores) + 1)
     assert found.p_value[:2].tolist() == pytest.approx([least, least])
     assert found.p_value[2] == usual.p_value[2]
@@ -173,7 +171,7 @@ def test_precision_is_kept(data):
     assert np.allclose(
         double(x).score.detach().numpy(), detector.score_samples(x.numpy()), rtol=0, atol=1e-14
     )
-    assert np.array_equal(double(x).verdict.numpy(), detector.predict(x.numpy()))
+    assert np.array_equal(double(x).typical.numpy(), detector.predict(x.numpy()) == 1)
     half = Guard(classifier(data), detector).to(torch.bfloat16)
     assert half.model[2].weight.dtype == torch.bfloat16
     assert half.threshold.dtype == half.directions.dtype == torch.float32
@@ -277,7 +275,7 @@ def test_an_exported_guard_can_be_saved_and_decides_alike(method, data):
     scale = max(float(wanted.score.abs().max()), 1.0)
     assert torch.allclose(got.score, wanted.score, rtol=1e-5, atol=1e-6 * scale)
     assert torch.allclose(got.logits, wanted.logits)
-    assert (got.verdict == wanted.verdict).float().mean() > 0.95
+    assert (got.typical == wanted.typical).float().mean() > 0.95
     assert (got.p_value - wanted.p_value).abs().max() < 1.5 / 121
     # The detector itself is as it was.
     assert torch.equal(guard(x).score, wanted.score)
@@ -292,9 +290,9 @@ def test_an_exported_pipeline_and_rows_that_are_not_finite(data):
     assert torch.allclose(program(x).score, guard(x).score, atol=1e-5)
     x[0, 0], x[1, 0] = float("nan"), float("inf")
     got = program(x)
-    assert got.verdict[:2].tolist() == [-1, -1]
+    assert got.typical[:2].tolist() == [False, False]
     assert got.p_value[:2].tolist() == pytest.approx([1 / (len(guard.known_scores) + 1)] * 2)
-    assert torch.equal(got.verdict[2:], program(rows(data)).verdict[2:])
+    assert torch.equal(got.typical[2:], program(rows(data)).typical[2:])
 
 
 @pytest.mark.parametrize("method", ["isolation_forest", "lof"])
@@ -339,7 +337,7 @@ def test_by_class_each_row_has_the_threshold_of_its_nearest_class(name, data):
     guarded = guard(rows(data, torch.float64))
     wanted = typica.judge(detector, rows(data, torch.float64).numpy())
     far = np.abs(wanted.score - wanted.threshold) > 1e-9  # from where rounding decides
-    np.testing.assert_array_equal(guarded.verdict[far] == 1, wanted.typical[far])
+    np.testing.assert_array_equal(guarded.typical[far], wanted.typical[far])
     assert far.mean() > 0.9 and 0 < np.mean(wanted.typical) < 1
     thresholds = typica.detectors.final_detector(detector).offsets_
     assert len(set(thresholds.values())) == 3 and guarded.p_value is None
@@ -360,7 +358,7 @@ def test_a_guard_by_class_is_exported(data):
     detector = fitted("ctm", data).calibrate(data.held_out, by_class=True)
     guard = Guard(classifier(data), detector)
     program = torch.export.export(guard, (rows(data)[:4],)).module()
-    np.testing.assert_array_equal(program(rows(data)[:4]).verdict, guard(rows(data)[:4]).verdict)
+    np.testing.assert_array_equal(program(rows(data)[:4]).typical, guard(rows(data)[:4]).typical)
 
 
 def test_keywords_are_passed_on(data):

@@ -172,7 +172,8 @@ def test_verdicts_on_images_by_several_layers(tmp_path: Path, monkeypatch: pytes
     pictures = write_images(tmp_path / "pictures")
     plain = Settings(backend="torch", batch=4, threads=1)
     bank = extract(pictures, MODEL, "a.bank", layers=["0.0", "penultimate"], settings=plain)
-    detector = LayerEnsemble(CTM()).fit(bank).calibrate(bank)
+    detector = LayerEnsemble(CTM()).fit(bank)
+    detector.calibrate({name: 2 * rows for name, rows in read(bank).items()})
     detector.save("layers.safetensors")
     path = pictures / "red" / "07.png"
     found = judge_images(typica.load("layers.safetensors"), path, model=MODEL)

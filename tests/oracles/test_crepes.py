@@ -18,7 +18,7 @@ def test_p_values_are_equal(n: int, ties: bool) -> None:
     if ties:
         rows = np.round(rows)
     # Of one logit: the score is the number itself.
-    ours = typica.MaxLogit().fit(rows, np.zeros(len(rows))).calibrate(rows[:n])
+    ours = typica.MaxLogit().fit(rows + 1, np.zeros(len(rows))).calibrate(rows[:n])
     theirs = ConformalClassifier().fit(-rows[:n, 0])
     expected = theirs.predict_p(-rows[n:, 0], smoothing=False)
     np.testing.assert_allclose(ours.p_values(rows[n:]), np.ravel(expected), rtol=1e-12)

@@ -231,7 +231,7 @@ def test_bytes_of_something_else(tmp_path):
 
 
 def test_what_engines_cannot_do_is_known_before_they_are_asked():
-    fitted = CTM().fit(Z, Y).calibrate(Z)
+    fitted = CTM().fit(Z, Y).calibrate(2 * Z)
     with pytest.raises(InputError, match="udf: only='atypical': a function has a value for each"):
         scale.spark.udf(fitted, only="atypical")
     with pytest.raises(InputError, match="score: ids='score': verdicts have a column of that name"):

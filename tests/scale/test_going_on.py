@@ -34,7 +34,7 @@ def data(tmp_path):
     for number, chosen in enumerate(np.split(np.arange(800), FILES)):
         column = pa.FixedSizeListArray.from_arrays(pa.array(Z[chosen].ravel()), 6)
         pq.write_table(pa.table({"id": chosen, "features": column}), folder / f"{number}.parquet")
-    CTM().fit(Z, y).calibrate(Z[::3]).save(tmp_path / "ctm.safetensors")
+    CTM().fit(Z, y).calibrate(2 * Z[::3]).save(tmp_path / "ctm.safetensors")
     return tmp_path
 
 

@@ -98,7 +98,7 @@ def test_the_scorer_judges_tables(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     Z = rng.random((90, 4)) + 3 * np.eye(3, 4)[y]
-    detector = CTM().fit(Z, y).calibrate(Z[::2])
+    detector = CTM().fit(Z, y).calibrate(2 * Z[::2])
     detector.save(tmp_path / "ctm.safetensors")
     table = pa.table({"id": [f"row {i}" for i in range(90)], "z": Z.tolist()})
     expected = detector.judge(Z)

@@ -265,7 +265,7 @@ def _split(opened: FeatureFile, every: _LabelledRows, seed: int) -> _Parts:
     classes, codes, counts = np.unique(every.labels, return_inverse=True, return_counts=True)
     alone = counts[codes] == 1
     several = np.flatnonzero(~alone)
-    if math.ceil(HELD_OUT * len(several)) < max(1, np.sum(counts > 1)):
+    if math.ceil(HELD_OUT * len(several)) < max(1, int(np.sum(counts > 1))):
         raise _too_few(classes[counts.argmin()], int(counts.min()))
     kept, rows = train_test_split(
         several, test_size=HELD_OUT, stratify=every.labels[several], random_state=seed

@@ -22,9 +22,10 @@ from typica.arrays import Labels
 from typica.checks import Parameter, check_parameters, count, share
 from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge, p_values
-from typica.detectors import final_detector
+from typica.detectors import final_detector, is_pipeline, wants_head
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
+from typica.head import Head
 from typica.verdicts import Verdicts
 from typica.written_numbers import exact
 
@@ -59,7 +60,8 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Any scikit-learn classifier; `fit` fits a clone of it on all rows.
     detector
         A detector, or a Pipeline that ends in one; `fit` fits a clone on the rows that are not
-        held out, and calibrates it on those that are.
+        held out, and calibrates it on those that are. A detector that reads logits, such as MSP,
+        and has no head takes that of a linear classifier (`coef_` and `intercept_`).
     unknown
         What `predict` returns for an atypical row; None is "unknown" for classes that are text, and
         -1 for whole numbers. It must not be a class. A word beside classes that are numbers makes
@@ -115,7 +117,8 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         unknown = _unknown_among(classes, self.unknown)
         held_out = _held_out(y, float(exact(self.held_out)), self.seed)
         self.classifier_ = clone(self.classifier).fit(X, y)
-        self.detector_ = clone(self.detector).fit(X[~held_out], y[~held_out])
+        self.detector_ = _with_head(clone(self.detector), self.classifier_)
+        self.detector_.fit(X[~held_out], y[~held_out])
         if held_out.any():
             calibrate(self.detector_, X[held_out], alpha=self.alpha)
         self.classes_ = classes
@@ -207,6 +210,24 @@ def _usual_unknown(classes: Labels) -> Any:
     raise InputError(
         f"classes of {classes.dtype} have no usual word for unknown; pass one, unknown=..."
     )
+
+
+def _with_head(detector: Any, classifier: Any) -> Any:
+    """Give a detector that wants a head, and has none, that of a fitted linear classifier."""
+    linear = all(hasattr(classifier, name) for name in ("coef_", "intercept_", "classes_"))
+    if is_pipeline(detector) or not linear:
+        return detector
+    if wants_head(detector) and detector.head is None:
+        detector.set_params(head=_head_of(classifier))
+    return detector
+
+
+def _head_of(classifier: Any) -> Head:
+    """Return the head of a linear classifier; of two classes, the first has logits of zero."""
+    weight, bias = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
+    if len(weight) == 1:
+        weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
+    return Head(weight, np.broadcast_to(bias, len(weight)), classifier.classes_)
 
 
 def _held_out(y: Labels, share: float, seed: int) -> NDArray[np.bool_]:

@@ -27,19 +27,19 @@ from typica.nets.extractors.torch import FeatureExtractor, as_extractor
 
 @dataclass(frozen=True, eq=False)
 class Guarded:
-    """What a guarded model gives: logits (n, C), scores (n,), and +1 (typical) or -1, (n,).
+    """What a guarded model gives: logits (n, C), scores (n,), and which are typical (n,).
 
     p_value (n,): conformal, as `detector.p_values` gives them; None without a calibration, and with
-    one by class. It unpacks as `logits, score, verdict`.
+    one by class. It unpacks as `logits, score, typical`.
     """
 
     logits: Tensor
     score: Tensor
-    verdict: Tensor
+    typical: Tensor
     p_value: Tensor | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        return iter((self.logits, self.score, self.verdict))
+        return iter((self.logits, self.score, self.typical))
 
 
 # So that an exported guard gives one too, and can be saved.
@@ -47,15 +47,15 @@ torch.export.register_dataclass(Guarded, serialized_type_name="typica.nets.Guard
 
 
 class Guard(nn.Module):
-    """A model with its detector: `forward` gives logits, score, verdict and p-value.
+    """A model with its detector: `forward` gives logits, score, p-value, and which are typical.
 
-    The model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at
+    The model is put in eval mode. As in `detector.judge`, a row is typical where its score is at
     least the threshold that the detector has when the guard is made; the threshold of the nearest
     class, where it was calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
     and is saved with `state_dict`. Other detectors are called as they are. A row that is not finite
-    is -1 with every detector. `torch.export` takes a guard with any detector that is array code
+    is atypical with every detector. `torch.export` takes a guard with any detector that is array code
     (all but LOF and the isolation forest, which are scikit-learn's); what it exports gives a
     Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first.
 
@@ -70,8 +70,8 @@ class Guard(nn.Module):
     >>> model = nn.Linear(2, 2)
     >>> detector = typica.CTM().fit(np.array([[2.0, 0.1], [0.1, 3.0]] * 10), [0, 1] * 10)
     >>> guard = Guard(model, detector)
-    >>> guard(torch.tensor([[4.0, 0.2], [-1.0, -1.0]])).verdict
-    tensor([ 1, -1])
+    >>> guard(torch.tensor([[4.0, 0.2], [-1.0, -1.0]])).typical
+    tensor([ True, False])
     """
 
     @border
@@ -110,8 +110,7 @@ class Guard(nn.Module):
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
         score, threshold = self._assessed(extraction.read(self._logits))
-        verdict = torch.where(score >= threshold, 1, -1)
-        return Guarded(extraction.logits, score, verdict, self._p_value(score))
+        return Guarded(extraction.logits, score, score >= threshold, self._p_value(score))
 
     def _p_value(self, score: Tensor) -> Tensor | None:
         """Return (1 + #{<= score}) / (n + 1) among the n calibration scores; the least for NaN."""
