@@ -55,8 +55,8 @@ class Guard(nn.Module):
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
     and is saved with `state_dict`. Other detectors are called as they are. A row that is not finite
-    is atypical with every detector. `torch.export` takes a guard with any detector that is array code
-    (all but LOF and the isolation forest, which are scikit-learn's); what it exports gives a
+    is atypical with every detector. `torch.export` takes a guard with any detector that is array
+    code (all but LOF and the isolation forest, which are scikit-learn's); what it exports gives a
     Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first.
 
     Parameters
