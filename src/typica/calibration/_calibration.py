@@ -255,8 +255,8 @@ class Calibration:
     def ties(self, levels: Levels | None = None) -> str | None:
         """Return what to say of thresholds that keep too much because scores are equal, or None.
 
-        That is so if fewer than half of the scores that may be rejected are below the threshold, or
-        if all are equal: what is rejected then is far less than was asked for.
+        That is so if fewer than k / 2 - 1 scores are below a threshold of rank k, or if all are
+        equal: what is rejected then is far less than was asked for.
         """
         levels = levels or self.levels
         found = []

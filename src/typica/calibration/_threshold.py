@@ -48,8 +48,8 @@ def threshold_at(rank: int, ordered: AnyArray) -> float:
 def ties_at(rank: int, ordered: AnyArray) -> int:
     """Return how many ascending scores equal the one of that rank, if these ties keep too much.
 
-    They do if fewer than half of the `rank` scores that may be rejected are below the threshold, or
-    if all scores are equal; else 0 is returned.
+    They do if fewer than rank / 2 - 1 scores are below the threshold, or if all scores are equal;
+    else 0 is returned.
 
     >>> import numpy as np
     >>> ties_at(4, np.array([1.0, 1.0, 1.0, 1.0, 2.0])), ties_at(4, np.array([1.0, 2.0, 3.0, 3.0]))
