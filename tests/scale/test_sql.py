@@ -203,7 +203,11 @@ def test_detectors_that_are_no_sql_are_refused():
         score_sql(typica.CTM())
     with pytest.raises(InputError, match="no head"):
         score_sql(typica.CW())
-    logits = typica.MSP().calibrate(np.tile(X, (20, 1)), by_class=True, groups={})
+    logits = typica.MSP().calibrate(
+        np.random.default_rng(0).normal(size=(400, 20)),
+        by_class=True,
+        groups=dict.fromkeys(range(20), "all"),
+    )
     with pytest.raises(InputError, match="the classes of bare logits are not known"):
         score_sql(logits)
     with pytest.raises(InputError, match="null character"):
