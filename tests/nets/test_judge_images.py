@@ -45,7 +45,7 @@ def bank(here: Path, photos: Path):
 
 
 def test_every_kind_of_image_gets_the_verdict_of_its_features(bank, photos: Path):
-    detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
+    detector = typica.CTM().fit(bank).calibrate(2 * bank.features, alpha=0.1)
     names = list(bank.names)
     rows = [names.index(f"{kind}/07.png") for kind in ("blue", "red")]
     expected = detector.judge(np.asarray(bank.features)[rows])
@@ -176,7 +176,7 @@ def test_images_that_cannot_be_read(bank, photos: Path, here: Path):
 
 def test_images_that_belong_to_something(bank, photos: Path, here: Path):
     """Frames of videos: an image that cannot be read leaves its group as it is."""
-    detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
+    detector = typica.CTM().fit(bank).calibrate(2 * bank.features, alpha=0.1)
     bad = here / "bad.png"
     bad.write_bytes(b"\x89PNG\r\n\x1a\nno")
     good = [photos / kind / "07.png" for kind in ("red", "blue", "red")]

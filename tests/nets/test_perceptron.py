@@ -72,7 +72,7 @@ def test_a_file_of_it_is_a_model(file, learnt, tmp_path):
     np.testing.assert_allclose(again.features, bank.features, atol=1e-6)
     assert again.accuracy == pytest.approx(learnt.score(ROWS, LABELS))
 
-    detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
+    detector = typica.CTM().fit(bank).calibrate(2 * bank.features, alpha=0.1)
     detector.save(tmp_path / "ctm.safetensors")
     image = tmp_path / "one.png"
     Image.fromarray(IMAGES[5]).save(image)
