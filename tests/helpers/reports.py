@@ -57,7 +57,7 @@ def write_folder(folder: Path) -> Path:
     document = {
         "suite": "digits",
         "title": suite.title,
-        "protocol": {"tpr": 0.95, "convention": "first", "seed": 0, "subsets": 5},
+        "protocol": {"tpr": 0.95, "convention": "first", "seed": 0, "subsets": 5, "full": False},
         "accuracy": {"standard": suite.accuracy, "cw": 0.97, "cm": 0.96},
         "near": sorted(suite.near),
         "n": {"test": len(suite.test)} | {key: len(rows) for key, rows in suite.ood.items()},
@@ -99,6 +99,7 @@ def write_experiments(folder: Path, **changes) -> None:
         "near": [],
         "n": {"train": 100, "test": len(suite.test), "svhn": 600, "textures": 40, "mine": 30},
         "skipped": {"isun": "absent: there is no ood.isun.features.npy"},
+        "skipped_as": {"isun": "absent", "block3": "absent"},
         "absent": ["isun"],
     }
     ablation = {
