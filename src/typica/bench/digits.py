@@ -38,7 +38,7 @@ WEIGHTS = Path(__file__).with_name("digits.safetensors")
 DIGEST = "1c4ebdefb74f539f5bbbc225b912373b780dc3e662bae2ebc7bb4716ddd7ad56"  # SHA-256 of it
 STRIDES = {"0": 1, "2": 2, "4": 1}  # of its convolutions
 MAPS = {"conv1": 12, "conv2": 24}  # that the first convolutions give
-SEED = 0  # of the noise, and of the split, half of which the network has learnt
+_SEED = 0  # of the noise, and of the split, half of which the network has learnt
 HELD_OUT = (7, 8, 9)
 NEAR = frozenset({"held-out-digits", "rotated"})
 SIDE = 8  # of an image
@@ -128,7 +128,7 @@ def images() -> dict[str, NDArray[np.float32]]:
         "rotated": np.rot90(test[test_labels != 0], axes=(1, 2)),
         "inverted": INK - test,
         "photos": _photos(),
-        "noise": np.random.default_rng(SEED).uniform(0, INK, size=(NOISE_ROWS, SIDE, SIDE)),
+        "noise": np.random.default_rng(_SEED).uniform(0, INK, size=(NOISE_ROWS, SIDE, SIDE)),
     }
     return {name: np.ascontiguousarray(shown, dtype=np.float32) for name, shown in sets.items()}
 
@@ -169,10 +169,10 @@ def split() -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
     shown, labels = _digits()
     kept = ~np.isin(labels, HELD_OUT)
     train, rest, train_labels, rest_labels = train_test_split(
-        shown[kept], labels[kept], train_size=0.5, stratify=labels[kept], random_state=SEED
+        shown[kept], labels[kept], train_size=0.5, stratify=labels[kept], random_state=_SEED
     )
     calibration, test, calibration_labels, test_labels = train_test_split(
-        rest, rest_labels, train_size=0.5, stratify=rest_labels, random_state=SEED
+        rest, rest_labels, train_size=0.5, stratify=rest_labels, random_state=_SEED
     )
     return {
         "train": (train, train_labels),
