@@ -413,7 +413,7 @@ class Calibrated(Provisional):
         return super().state()
 
     def _has_lost_its_threshold(self) -> bool:
-        return hasattr(self, "_decided_with") and not set(_DECISIONS) & set(vars(self))
+        return hasattr(self, "_decided_with") and not set(_HAS_THRESHOLD) & set(vars(self))
 
     @classmethod
     def from_state(cls, state: State) -> Self:

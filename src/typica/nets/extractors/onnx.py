@@ -297,6 +297,7 @@ def _parsed(content: bytes, source: str) -> Any:
 def _load_external(proto: Any, source: str, path: Path | None) -> str | None:
     """Load weights that lie beside a model's file; return the digest of all, None for none."""
     helper = need("onnx.external_data_helper", "onnx")
+    to_array = need("onnx.numpy_helper", "onnx").to_array
     tensors = [tensor for tensor in _tensors(proto) if helper.uses_external_data(tensor)]
     names = sorted({_location(tensor) for tensor in tensors})
     if not names:
@@ -316,6 +317,7 @@ def _load_external(proto: Any, source: str, path: Path | None) -> str | None:
             helper.load_external_data_for_tensor(tensor, str(path.parent))
             tensor.ClearField("data_location")
             del tensor.external_data[:]
+            to_array(tensor)  # older onnx says only here that the file is too short
     except Exception as error:  # of files that are too short or elsewhere, by onnx and the system
         raise FormatError(
             f"{path}: its weights in {listed(names)} cannot be read ({reason_of(error)}); "
