@@ -61,7 +61,7 @@ web: .web/ready
 .web/ready: tests/export/web/package.json
 	@if ! command -v npm >/dev/null; then echo "no npm: the test of onnxruntime-web will be skipped"; \
 	else mkdir -p .web && cp tests/export/web/package.json .web/ && \
-		{ npm install --prefix .web --ignore-scripts --no-audit --no-fund --silent >/dev/null 2>&1 && touch $@ \
+		{ npm install --prefix .web --fetch-retries 0 --fetch-timeout 60000 --ignore-scripts --no-audit --no-fund --silent >/dev/null 2>&1 && touch $@ \
 			|| echo "onnxruntime-web could not be installed: its test will be skipped"; } \
 	fi
 

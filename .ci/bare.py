@@ -17,10 +17,11 @@ for extra in ("torch", "pyarrow", "pandas", "matplotlib"):
 with tempfile.TemporaryDirectory() as folder:
     rng = np.random.default_rng(0)
     labels = np.arange(300) % 3
-    train = np.eye(3, 8)[labels] * 5 + rng.random((300, 8))
+    train, held_out = (np.eye(3, 8)[labels] * 5 + rng.random((300, 8)) for _ in range(2))
     np.save(Path(folder, "train.npy"), train)
+    np.save(Path(folder, "held_out.npy"), held_out)
     np.save(Path(folder, "labels.npy"), labels)
-    detector = typica.CTM().fit(train, labels).calibrate(train[:100])
+    detector = typica.CTM().fit(train, labels).calibrate(held_out)
     detector.save(Path(folder, "python.safetensors"))
     loaded = typica.load(Path(folder, "python.safetensors"))
     if not np.array_equal(loaded.predict(train), detector.predict(train)):
@@ -35,7 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
             "-o",
             "shell.safetensors",
             "--calibrate",
-            "train.npy",
+            "held_out.npy",
         ],
         ["score", "shell.safetensors", "train.npy", "--limit", "2"],
         ["evaluate", "shell.safetensors", "train.npy", "--ood", "self=train.npy"],
