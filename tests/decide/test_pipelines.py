@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import typica
 from typica import ASH, CTM, KNN, InputError
 from typica.decide import fingerprint
+from typica.detectors import final_detector
 from typica.export import to_onnx
 from typica.origin import Origin
 
@@ -106,6 +107,17 @@ class Bank:
         self.features, self.labels, self.logits = data.train, np.asarray(data.labels), None
         self.classes = [f"class {i}" for i in range(int(self.labels.max()) + 1)]
         self.origin = Origin("net", "ab", None, "mean", {"crop": 32})
+
+
+def test_the_steps_of_inner_pipelines_are_part_of_the_fingerprint(nested, data: Data):
+    other = copy.deepcopy(nested)
+    inner = other.steps[-1][1]
+    inner.set_params(ash__percentile=30)
+    assert fingerprint(other) != fingerprint(nested)
+    typica.calibrate(other, data.held_out, source="elsewhere")
+    mine, others = (final_detector(each).calibration_ for each in (nested, other))
+    with pytest.raises(InputError, match="not known to be equal"):
+        mine.merge(others)
 
 
 def test_a_pipeline_is_fitted_on_a_bank(data: Data):

@@ -20,10 +20,11 @@ def fingerprint(estimator: Estimator, own: str | None = None) -> str:
     >>> fingerprint(one) == fingerprint(one), fingerprint(one) == fingerprint(other)
     (True, False)
     """
-    if own is None:
-        own = final_detector(estimator).fingerprint()
-    if not own or not is_pipeline(estimator):
-        return own
+    if not is_pipeline(estimator):
+        return final_detector(estimator).fingerprint() if own is None else own
+    own = fingerprint(estimator.steps[-1][1], own)
+    if not own:
+        return ""
     try:
         steps = [[name, store.fingerprint(step)] for name, step in estimator.steps[:-1]]
     except InputError:
