@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import typica
@@ -140,3 +141,20 @@ def test_a_head_that_was_given_stays_and_other_classifiers_have_none():
     np.testing.assert_array_equal(model.detector_.head.weight, own.weight)
     model = OpenSetClassifier(KNeighborsClassifier(3), typica.MSP())
     assert model.fit(X, y).detector_.head is None  # X is taken as logits
+
+
+def test_both_of_two_classes_have_logits_that_grow_with_certainty():
+    X = np.repeat([[-3.0, 0.0], [3.0, 0.0]], 100, axis=0) + np.random.default_rng(0).normal(
+        size=(200, 2)
+    )
+    model = OpenSetClassifier(LogisticRegression(), typica.MaxLogit()).fit(X, 1 * (X[:, 0] > 0))
+    scores = model.judge(X).score
+    assert len(np.unique(scores)) == len(X) and scores[:100].mean() > 0
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+def test_rows_that_tell_two_classes_apart_are_no_head(classes):
+    y = np.arange(160) % classes
+    X = 3 * np.eye(classes)[y] + np.random.default_rng(0).normal(size=(160, classes))
+    model = OpenSetClassifier(SVC(kernel="linear"), typica.MSP())
+    assert model.fit(X, y).detector_.head is None

@@ -215,7 +215,8 @@ def _usual_unknown(classes: Labels) -> Any:
 def _with_head(detector: Any, classifier: Any) -> Any:
     """Give a detector that wants a head, and has none, that of a fitted linear classifier."""
     linear = all(hasattr(classifier, name) for name in ("coef_", "intercept_", "classes_"))
-    if is_pipeline(detector) or not linear:
+    pairwise = hasattr(classifier, "support_vectors_")  # whose rows each tell two classes apart
+    if is_pipeline(detector) or not linear or pairwise:
         return detector
     if wants_head(detector) and detector.head is None:
         detector.set_params(head=_head_of(classifier))
@@ -223,11 +224,9 @@ def _with_head(detector: Any, classifier: Any) -> Any:
 
 
 def _head_of(classifier: Any) -> Head:
-    """Return the head of a linear classifier; of two classes, the first has logits of zero."""
-    weight, bias = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
-    if len(weight) == 1:
-        weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
-    return Head(weight, np.broadcast_to(bias, len(weight)), classifier.classes_)
+    """Return the head of a linear classifier."""
+    weight = np.atleast_2d(classifier.coef_)
+    return Head(weight, np.broadcast_to(classifier.intercept_, len(weight)), classifier.classes_)
 
 
 def _held_out(y: Labels, share: float, seed: int) -> NDArray[np.bool_]:
