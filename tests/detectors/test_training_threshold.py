@@ -173,6 +173,22 @@ def test_a_calibration_on_other_rows_is_not_warned_of_nor_a_few_that_occur_twice
     detector.partial_fit(train).calibrate(train[:500])  # of a stream nothing is kept
 
 
+@pytest.mark.parametrize("n", [1500, 20_000])
+@pytest.mark.parametrize("kind", ["rows of zeros", "bits", "one row"])
+def test_new_rows_of_data_in_which_rows_recur_are_not_taken_for_rows_of_the_fit(kind, n):
+    def drawn(count, seed):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((count, 10))
+        if kind == "rows of zeros":
+            rows[rng.random(count) < 0.02] = 0
+        elif kind == "bits":
+            rows = (rows > 0).astype(float)
+        return rows if kind != "one row" else np.ones((count, 10))
+
+    detector = CTM().fit(drawn(n, 0), np.arange(n) % 3)
+    assert detector._share_fitted_on(drawn(2000, 1)) == 0
+
+
 def test_two_fits_with_equal_scores_have_one_fingerprint_whatever_rows_were_hashed():
     train = rows_of(100, 0)
     one, other = CTM().fit(train, np.arange(100) % 2), CTM().fit(train, np.arange(100) % 2)

@@ -20,7 +20,7 @@ from typica.calibration import (
 )
 from typica.detectors._scoring import Scorer
 from typica.errors import CalibrationWarning, InputError, border, by_caller, warn
-from typica.keys import row_sums
+from typica.keys import Keys, row_sums
 from typica.labels import labels_at
 from typica.store import State
 from typica.threads import one_blas_thread
@@ -118,15 +118,20 @@ class Provisional(Scorer):
     def _share_fitted_on(self, Z: Array) -> float:
         """Return which share of some rows were fitted on, as far as kept hashes tell.
 
-        At least two rows must be among the training rows: one may be equal by chance.
+        New rows may well equal those that occur often, such as rows of zeros: only rows that occur
+        once count. More of them must be found than would be by chance, as estimated from how many
+        training rows occur twice; one may always be.
         """
         if not hasattr(self, "fitted_on_"):
             return 0.0
         kept = self.fitted_on_["hashes"]
         hashes = row_sums(to_numpy(Z[:: 1 + Z.shape[0] // HASHED, ...]))
-        found = int(np.isin(hashes, kept).sum())
-        share = found / len(hashes) * self.fitted_on_["n"] / len(kept)
-        return min(1.0, share) if found > 1 else 0.0
+        once, pairs = _singles(kept)
+        single, _ = _singles(hashes)
+        found = int(np.isin(single, once).sum())
+        chance = 2 * (pairs + 2 * pairs**0.5) * len(hashes) / len(kept)  # two standard deviations
+        share = found / max(1, len(single)) * self.fitted_on_["n"] / len(kept)
+        return min(1.0, share) if found > max(1, chance) else 0.0
 
     def _provisional_threshold(self, sample: TrainingSample) -> float:
         """Return the threshold that a sample of the training rows gives."""
@@ -153,6 +158,12 @@ class Provisional(Scorer):
         """Turn the sample of training rows, where there is one, into the threshold."""
         if hasattr(self, "_training_sample"):
             getattr(self, "training_offset_", None)
+
+
+def _singles(hashes: Keys) -> tuple[Keys, int]:
+    """Return those that occur once, and how many occur twice."""
+    values, counts = np.unique(hashes, return_counts=True)
+    return values[counts == 1], int(np.sum(counts == 2))
 
 
 def training_sample(Z: Array, y: Any = None) -> TrainingSample:
