@@ -381,3 +381,12 @@ def test_the_group_with_the_most_equal_scores_is_named():
     with pytest.warns(CalibrationWarning, match=told):
         made.thresholds()
     assert made.ties(Levels.of(alpha=0.04)) is not None
+
+
+@pytest.mark.parametrize("left_out", [[0, 0], [4], [-1], [0.5], None, [[0]], [True]])
+def test_places_of_rows_without_a_score_are_checked(left_out):
+    made = Calibration()
+    with pytest.raises(InputError, match="left_out names no distinct places"):
+        made.add([1.0, 2.0, 3.0], left_out=left_out)
+    assert made.n == 0
+    assert made.add([1.0, 2.0, 3.0], left_out=np.array([])).n == 3

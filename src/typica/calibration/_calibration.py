@@ -127,9 +127,10 @@ class Calibration:
         source = source_name(source)
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
-        count_of_rows = len(scores) + len(left_out)
-        spans = joined_rows(source, seen, SeenRows.of(Span(first, first + count_of_rows)))
-        keys = np.delete(row_keys(source, first, count_of_rows), left_out)
+        left_out = _places(left_out, len(scores))
+        n = len(scores) + len(left_out)
+        spans = joined_rows(source, seen, SeenRows.of(Span(first, first + n)))
+        keys = np.delete(row_keys(source, first, n), left_out)
         for group, rows in group_rows(classes, self.taxonomy):
             self._sample(group).add(scores[rows], keys[rows])
         self.sources[source] = spans
@@ -452,3 +453,15 @@ class Calibration:
         for sample in self.samples.values():
             k = guaranteed_rank(sample.kept, self.levels.alpha, self.levels.confidence)
             say_endless(sample.ordered, k)
+
+
+def _places(left_out: Any, others: int) -> NDArray[np.int64]:
+    """Return the places of rows without a score, beside so many with one."""
+    places = np.asarray(left_out)
+    if not places.size:
+        return np.empty(0, dtype=np.int64)
+    n = others + places.size
+    inside = places.dtype.kind in "iu" and places.min() >= 0 and places.max() < n
+    if not inside or places.ndim != 1 or len(np.unique(places)) < len(places):
+        raise InputError(f"left_out names no distinct places; pass integers from 0 to {n - 1}.")
+    return places
