@@ -35,9 +35,10 @@ def _installed(group: str, places: tuple[str, ...]) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     packages = set()
     for package in distributions(path=list(places)):
-        if package.name not in packages:
+        points = package.entry_points.select(group=group)
+        if points and package.name not in packages:  # the metadata of others are not read
             packages.add(package.name)
-            found |= {point.name: point for point in package.entry_points.select(group=group)}
+            found |= {point.name: point for point in points}
     return dict(sorted(found.items()))
 
 

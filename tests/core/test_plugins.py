@@ -105,6 +105,13 @@ def test_an_installed_suite_is_one_like_any_other(package, capsys):
     assert "other-suite" in run(capsys, "suite", "list")
 
 
+def test_damaged_metadata_of_a_package_without_plugins_does_not_matter(package):
+    info = package / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_bytes(b"\xff")
+    assert "middle" in typica.list_detectors()
+
+
 def test_a_package_in_the_working_folder_is_not_installed(package, tmp_path, monkeypatch):
     """Whoever plants one there runs no code of theirs by a file of a kind that nobody knows."""
     detector = typica.make_detector("middle").fit(make_data().train)
