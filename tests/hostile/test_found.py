@@ -35,8 +35,19 @@ def with_a_matrix_for_a_number(detector: Any) -> None:
     detector.alpha_ = np.eye(6)
 
 
+def with_many_numbers_of_rows(detector: Any) -> None:
+    detector.fitted_on_["n"] = np.ones(3)
+
+
 @pytest.mark.parametrize(
-    "forge", [without_scores, with_scores_of_nobody, without_width, with_a_matrix_for_a_number]
+    "forge",
+    [
+        without_scores,
+        with_scores_of_nobody,
+        without_width,
+        with_a_matrix_for_a_number,
+        with_many_numbers_of_rows,
+    ],
 )
 def test_a_forged_detector(forge: Callable[[Any], None], tmp_path: Path) -> None:
     detector = typica.ViM(head=DATA.head).fit(DATA.train, DATA.labels).calibrate(DATA.held_out)
@@ -47,6 +58,14 @@ def test_a_forged_detector(forge: Callable[[Any], None], tmp_path: Path) -> None
     detector.save(path)
     with pytest.raises(InputError, match=r"vim\.safetensors"):
         typica.load(path)
+
+
+def test_a_forged_monitor(tmp_path: Path) -> None:
+    monitor = typica.Monitor(np.arange(100.0))
+    monitor.sources = 5  # type: ignore[assignment]
+    typica.save(monitor, tmp_path / "monitor.safetensors")
+    with pytest.raises(InputError, match=r"monitor\.safetensors"):
+        typica.load(tmp_path / "monitor.safetensors")
 
 
 def test_an_ensemble_that_compares_with_fewer_members(tmp_path: Path) -> None:

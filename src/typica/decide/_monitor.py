@@ -333,7 +333,7 @@ class Monitor:
         made.largest_wealth, made.alarm_at = state["largest_wealth"], state["alarm_at"]
         made.changed_at, made._names = state["changed_at"], state["names"]
         made._rejected, made._codes = state["rejected"], state["codes"]
-        made.sources = state.get("sources", [])
+        made.sources = list(map(str, state.get("sources", [])))
         return made
 
 

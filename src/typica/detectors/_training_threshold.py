@@ -130,7 +130,7 @@ class Provisional(Scorer):
         single, _ = _singles(hashes)
         found = int(np.isin(single, once).sum())
         chance = 2 * (pairs + 2 * pairs**0.5) * len(hashes) / len(kept)  # two standard deviations
-        share = found / max(1, len(single)) * self.fitted_on_["n"] / len(kept)
+        share = found / max(1, len(single)) * float(self.fitted_on_["n"]) / len(kept)
         return min(1.0, share) if found > max(1, chance) else 0.0
 
     def _provisional_threshold(self, sample: TrainingSample) -> float:
