@@ -61,7 +61,8 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     detector
         A detector, or a Pipeline that ends in one; `fit` fits a clone on the rows that are not
         held out, and calibrates it on those that are. A detector that reads logits, such as MSP,
-        and has no head takes that of a linear classifier (`coef_` and `intercept_`).
+        and has no head takes that of a linear classifier (`coef_` and `intercept_`; not of an SVC,
+        which compares pairs of classes).
     unknown
         What `predict` returns for an atypical row; None is "unknown" for classes that are text, and
         -1 for whole numbers. It must not be a class. A word beside classes that are numbers makes
