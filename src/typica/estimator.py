@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -378,7 +379,10 @@ class Estimator(BaseEstimator):
     def _check_numbers(cls, fitted: Mapping[str, Any]) -> None:
         """Refuse a stored value that is not a number where the class declares one."""
         for base in cls.__mro__:
-            for name, kind in vars(base).get("__annotations__", {}).items():
+            declarations: dict[str, Any] = {}
+            with contextlib.suppress(NameError):  # Python 3.14, of names that only types know
+                declarations = inspect.get_annotations(base)
+            for name, kind in declarations.items():
                 declared = kind in ("int", "float", int, float)
                 if declared and name in fitted and not is_number(fitted[name]):
                     found = type(fitted[name]).__name__
