@@ -54,7 +54,9 @@ def parquet_sizes(file: Any, value: int) -> list[int]:
 def _group_size(file: Any, number: int, value: int) -> int:
     # Damage in a column's metadata is an error of Arrow's reader, but the end of the process if the
     # metadata is asked first. A batch of no rows makes a reader.
-    list(file.reader.iter_batches(0, [number], use_threads=False))
+    # Without a column Arrow divides by that nought, which ends the process too.
+    if file.metadata.num_columns:
+        list(file.reader.iter_batches(0, [number], use_threads=False))
     group = file.metadata.row_group(number)
     columns = [group.column(place) for place in range(group.num_columns)]
     return sum(max(c.total_uncompressed_size, value * c.num_values) for c in columns)

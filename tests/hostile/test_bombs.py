@@ -22,6 +22,7 @@ from typica import FormatError, InputError, bombs, store
 from typica.data import _cifar, open_images, read_features, unpack
 from typica.data.sets._idx import read_idx
 from typica.nets import open_model
+from typica.scale import open_tables
 
 TWICE = 4 << 20
 
@@ -61,6 +62,15 @@ def test_a_parquet_file_of_one_long_row(tmp_path: Path) -> None:
     finally:
         arrow.set_memory_pool(before)
     assert pool.max_memory() < TWICE // 8
+
+
+def test_a_parquet_file_without_a_column(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({}), path)  # has a group of rows, which Arrow divides by
+    for use in (read_features, open_images, open_tables):
+        with pytest.raises(InputError, match=r"x\.parquet: "):
+            use(path)
 
 
 def test_a_gzipped_idx_file_of_zeros(tmp_path: Path) -> None:
