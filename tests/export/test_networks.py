@@ -277,6 +277,25 @@ def test_features_of_a_file_are_pooled_as_the_detector_was_fitted(layer, reduce,
     )
 
 
+@pytest.mark.parametrize("layer", ["z", "r", "logits"])
+def test_a_file_without_a_head_gives_what_it_returns_as_logits(layer, tmp_path):
+    path = tmp_path / "headless.onnx"
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        headless (float[n, 3, 4, 4] x) => (float[n, 3] z, float[n, 3] logits, int64[n, 1] best)
+        { r = Relu (x)  g = GlobalAveragePool (r)  z = Flatten (g)
+          logits = Sqrt (z)  best = ArgMax <axis = 1> (z) }"""
+    )
+    path.write_bytes(model.SerializeToString())
+    opened, images = open_model(path, layer=layer), noise(40, 4) - 0.5
+    found = opened.extractor(images)
+    detector = CTM().fit(found.features, np.arange(40) % 3)
+    exported = outputs(to_onnx(detector, opened, transform=Preprocessing(4, 4)), images)
+    wanted = detector.score_samples(found.features)
+    np.testing.assert_allclose(exported["score"], wanted, atol=2e-6)
+    np.testing.assert_allclose(exported["logits"], found.logits, atol=1e-6)
+
+
 @pytest.mark.parametrize("reduce", ["mean", "mean+std", "cls"])
 def test_a_head_that_holds_tokens_as_columns(reduce, tmp_path):
     path = tmp_path / "turned.onnx"

@@ -161,15 +161,21 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
     names = extractor.tensors(layer)
     example = extractor.prepared(_noise(1, size, np.uint8 if extractor.takes_bytes else np.float32))
     extractor(example)  # which says what is wrong with images of that shape
-    arrays = session(program, 1).run(names, {extractor.input: example})
-    model = _pruned(_loaded(program), names)
-    _declare(model, dict(zip(names, arrays, strict=True)))
+    given = zip(names, session(program, 1).run(names, {extractor.input: example}), strict=True)
+    # What a file returns beside the layer may also be integers or lists, which are no logits.
+    arrays = {name: x for name, x in given if name == layer or _is_of_floats(x)}
+    model = _pruned(_loaded(program), list(arrays))
+    _declare(model, arrays)
 
     def rows(found: dict[str, Traced]) -> TracedRows:
         extraction = extractor.rows(found, [layer])
         return TracedRows(extraction.features, extraction.logits)
 
     return Network(model, rows, size, example.dtype)
+
+
+def _is_of_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def _stated_shape(

@@ -173,9 +173,9 @@ class OnnxExtractor:
         return Extraction(reduced_to[layers[-1]], self._logits(found), reduced_to)
 
     def tensors(self, layer: str) -> list[str]:
-        """Return the names of the tensors behind a layer, and behind the logits of a head."""
+        """Return the names of the tensors behind a layer, and of those that the logits may be."""
         if self._head is None:
-            return [layer]
+            return list(dict.fromkeys([layer, *self._returned]))
         features = self._head.features if self._is_input(layer) else layer
         return list(dict.fromkeys([features, self._head.logits]))
 
