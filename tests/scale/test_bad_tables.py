@@ -291,3 +291,22 @@ def test_a_detector_must_decide_before_levels_and_verdicts_are_asked_for(three):
     write(three, plain(score=pa.array(Y)))
     with pytest.raises(InputError, match=r"ids='score': verdicts have a column of that name"):
         scale.score(fitted, three / "0.parquet", ids="score")
+
+
+@pytest.mark.parametrize("first", ["0.5,1,2", "0.5,,1e3", "3,1,2"])
+def test_a_csv_file_without_a_header(first, tmp_path):
+    (tmp_path / "x.csv").write_text(f"{first}\n1,2,3\n")
+    with pytest.raises(InputError, match=r"x\.csv: has no header, so that its first row would be"):
+        scale.open_tables(tmp_path / "x.csv", columns=["*"])
+
+
+def test_a_csv_file_whose_columns_are_numbered(tmp_path):
+    (tmp_path / "x.csv").write_text("0,1\n0.5,2\n")
+    [batch] = scale.open_tables(tmp_path / "x.csv", columns=["*"]).batches()
+    assert batch.features.tolist() == [[0.5, 2]]
+
+
+def test_two_columns_of_ids(tmp_path):
+    (tmp_path / "x.csv").write_text("id,id,f0\na,b,1\n")
+    with pytest.raises(InputError, match=r"x\.csv: there are several columns 'id'; give each"):
+        scale.open_tables(tmp_path / "x.csv", columns=["f0"], ids="id")

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from typica.bombs import parquet_ends, parquet_sizes
+from typica.errors import FormatError
 from typica.extras import need
 from typica.scale._files import CSV, IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
 from typica.threads import in_threads
@@ -69,7 +70,7 @@ class Outline:
 
     def with_text(self, ids: str | None) -> Outline:
         """Return the outline with the ids of a CSV file as text: 007 is not 7."""
-        if self.file.format != CSV or ids not in self.schema.names:
+        if self.file.format != CSV or self.schema.names.count(ids) != 1:
             return self
         arrow = need("pyarrow", "parquet")
         place = self.schema.get_field_index(ids)
@@ -115,7 +116,22 @@ def _outline_ipc_stream(file: File) -> Outline:
 
 def _outline_csv(file: File) -> Outline:
     with open_file(file.path) as opened:
-        return Outline(file, need("pyarrow.csv", "parquet").open_csv(opened).schema, None, None)
+        schema = need("pyarrow.csv", "parquet").open_csv(opened).schema
+    if _are_numbers(schema.names):
+        raise FormatError(
+            f"{file.path}: has no header, so that its first row would be lost; write one, or leave "
+            "out what is for tables alone."
+        )
+    return Outline(file, schema, None, None)
+
+
+def _are_numbers(names: list[str]) -> bool:
+    """Tell whether a first line is of numbers, and not 0, 1, 2, as pandas calls columns."""
+    try:
+        numbers = [float(name or 0) for name in names]
+    except ValueError:
+        return False
+    return numbers != [*range(len(names))]
 
 
 _OUTLINES: dict[str, Callable[[File], Outline]] = {

@@ -222,11 +222,12 @@ def _constants(outline: Outline) -> list[str]:
 
 def _check_all(outlines: list[Outline], columns: Columns, width: int | None) -> None:
     expected = width
-    first_ids = field_of(outlines[0].schema, columns.ids)
+    first_ids = None
     for outline in outlines:
         with about(outline.file.path):
             check_schema(outline.schema, columns, _constants(outline))
             check_width(outline.schema, columns, expected)
+            first_ids = first_ids or field_of(outline.schema, columns.ids)
             check_ids(outline.schema, columns.ids, first_ids and first_ids[1])
         expected = expected or schema_width(outline.schema, columns)
 
