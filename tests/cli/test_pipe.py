@@ -260,7 +260,7 @@ def test_an_empty_night_is_no_failure(folder, capfd, monkeypatch, content):
     out, error = capfd.readouterr()
     assert stop.value.code == 0
     assert "no scores came on standard input" in error and "no drift seen in 0 inputs" in out
-    assert typica.load("state.safetensors").sources == ["monday"]
+    assert typica.load("state.safetensors").sources == []  # monday may still come
 
 
 def printed(capsys, *arguments: str) -> bytes:
@@ -295,6 +295,24 @@ def test_a_score_that_fails_half_way_leaves_the_state(folder, data: Data, capsys
     with pytest.raises(SystemExit):
         main(["score", "ctm.safetensors", "-", "-o", "-"])
     assert "end" not in capsys.readouterr().out
+
+
+def test_a_night_that_failed_at_once_may_come_again(folder, data: Data, capsys, monkeypatch):
+    assert state_after(capsys, monkeypatch, b"", "--source", "monday").inputs == 0
+    night = printed(capsys, "test.npy")
+    assert state_after(capsys, monkeypatch, night, "--source", "monday").inputs == 120
+
+
+def test_rows_without_a_verdict_are_passed_over(folder, data: Data, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    head = ",".join(f"f{place}" for place in range(data.test.shape[1]))
+    rows = [",".join(map(str, row)) for row in data.test]
+    rows[3] = "," * head.count(",")
+    Path("test.csv").write_text("\n".join([head, *rows]))
+    score = ("test.csv", "--columns", "f*", "--on-error", "skip")
+    assert state_after(capsys, monkeypatch, printed(capsys, *score)).inputs == 119
+    run(capsys, "score", "ctm.safetensors", *score, "-o", "night.csv")
+    assert state_after(capsys, monkeypatch, Path("night.csv").read_bytes()).inputs == 238
 
 
 def test_verdicts_in_a_file_are_whole(folder, capsys):

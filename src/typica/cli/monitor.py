@@ -116,14 +116,18 @@ def monitor(
 
 @contextlib.contextmanager
 def _saved_to(state: Path, watch: Monitor, source: str | None) -> Iterator[None]:
-    """Keep what was seen in the block, unless it was bad; interrupted, if it has no name."""
+    """Keep what was seen in the block, unless it was bad; interrupted, if it has no name.
+
+    A name of which no score came can still come: the program before may have failed at once.
+    """
+    before = watch.inputs
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         if source is None:
             watch.save(state)
         raise
-    if source is not None and source not in watch.sources:
+    if source is not None and watch.inputs > before:
         watch.sources.append(source)
     watch.save(state)
 

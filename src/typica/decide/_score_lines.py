@@ -34,10 +34,11 @@ def read_scores(
     """Yield batches of at most `size` scores.
 
     A line is a number or a JSON object with "score" and maybe "class" or "nearest"; or the lines
-    are CSV with such a header. All lines must have a class, or none. Empty lines are skipped. Where
-    `lines` is standard input or another open file, a batch is what has arrived: it does not wait
-    for a slow stream. name: what the lines are called in messages. whole: refuse verdicts in JSON
-    that do not end with their number, as those of `typica score -o -` do if it does not fail.
+    are CSV with such a header. All lines must have a class, or none. Empty lines and rows whose
+    verdict and score are null are skipped. Where `lines` is standard input or another open file, a
+    batch is what has arrived: it does not wait for a slow stream. name: what the lines are called
+    in messages. whole: refuse verdicts in JSON that do not end with their number, as those of
+    `typica score -o -` do if it does not fail.
 
     >>> list(read_scores(["0.5", '{"score": 0.75}']))
     [Batch(scores=array([0.5 , 0.75]), classes=None)]
@@ -91,9 +92,11 @@ class _Reader:
                 record = _record(line, self._header)
                 if self._is_end(record):
                     continue
+                self._rows += 1
+                self._has_verdicts |= "verdict" in record and self._header is None
+                if _is_skipped(record):
+                    continue
                 score, label = _parse(record, line)
-            self._rows += 1
-            self._has_verdicts |= "verdict" in record and self._header is None
             self._check_alike(label is not None)
             yield score, label
 
@@ -122,7 +125,8 @@ class _Reader:
         if self._has_verdicts:
             raise InputError(
                 f"{self._begins}the line that ends verdicts is missing after line {self._number}: "
-                "`typica score` has failed or was stopped; nothing is kept, run both again."
+                "`typica score` has failed or was stopped; nothing is kept, run both again. A file "
+                "that it wrote whole is passed with < FILE."
             )
 
     def _check_alike(self, has_class: bool) -> None:
@@ -132,6 +136,12 @@ class _Reader:
                 "class, some do not; give every line one, or none."
             )
         self._has_class = has_class
+
+
+def _is_skipped(record: dict[str, Any]) -> bool:
+    """Tell whether a line is of a row without a verdict, which `typica score` has skipped."""
+    there = "verdict" in record and "score" in record
+    return there and record["verdict"] in (None, "") and record["score"] in (None, "")
 
 
 def _parse(record: dict[str, Any], line: str) -> tuple[float, Any]:
