@@ -146,6 +146,14 @@ def test_output_that_is_not_utf_8_falls_back(tmp_path: Path):
 
 
 @posix
+def test_a_closed_standard_input_is_empty(data: Data, tmp_path: Path):
+    path = tmp_path / "ctm.safetensors"
+    typica.CTM().fit(data.train, data.labels).calibrate(data.held_out).save(path)
+    command = ["sh", "-c", '"$@" <&-', "sh", *TYPICA, "monitor", path]
+    closed = subprocess.run(command, capture_output=True, check=False)
+    assert closed.returncode == 0 and b"no scores came" in closed.stderr, closed.stderr
+
+
 def test_a_closed_standard_output_ends_quietly():
     closed = subprocess.run(
         ["sh", "-c", '"$@" >&-', "sh", *TYPICA, "detectors"], capture_output=True, check=False

@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _prepare_streams() -> None:
-    """Escape what the terminal's encoding lacks; print nowhere if standard output is closed."""
+    """Escape what the terminal's encoding lacks; a closed stream is that of nobody and nothing."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 (to the end)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (to the end)
     for stream in (sys.stdout, sys.stderr):
