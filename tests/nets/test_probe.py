@@ -186,8 +186,9 @@ def test_networks_of_one_size_where_the_transform_says_none(photos: Path):
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 28 * 28, 4), nn.ReLU(), nn.Linear(4, 2))
     assert len(open_model(net).origin(Preprocessing(None)).probe["logits"]) == 2
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 29 * 29, 4), nn.ReLU(), nn.Linear(4, 2))
-    with pytest.raises(InputError, match="does not take images"):
+    with pytest.raises(InputError, match=r"^transform tells no size, .* by resize and crop\.$"):
         open_model(net).origin(Preprocessing(None))
+    assert len(open_model(net).origin(Preprocessing(29, 29)).probe["logits"]) == 2
 
 
 def test_half_precision_answers_in_single(photos: Path):
@@ -196,6 +197,17 @@ def test_half_precision_answers_in_single(photos: Path):
     whole = open_model(net.half().float()).origin(Preprocessing(8, 8)).probe
     half = open_model(net.half()).origin(Preprocessing(8, 8)).probe
     assert half == whole and net[1].weight.dtype == torch.float16
+
+
+def test_a_network_that_draws_random_numbers_is_the_same_network(photos: Path):
+    class Net(nn.Linear):
+        def forward(self, x):
+            return nn.functional.dropout(super().forward(x.flatten(1)))
+
+    opened = [open_model(net) for net in [Net(192, 4)] * 2]
+    before = torch.get_rng_state()
+    first, second = (one.origin(Preprocessing(8, 8)).probe for one in opened)
+    assert first == second and torch.equal(torch.get_rng_state(), before)
 
 
 def test_half_precision_that_cannot_be_left_answers_as_it_is(photos: Path):

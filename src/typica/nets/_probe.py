@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.data import Preprocessing
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.nets._extracted_batch import Extraction, run_directly
 
 # Sides that a network may have been made for, where it does not take the images as they are.
@@ -34,7 +34,16 @@ def probe(extractor: Any, transform: Preprocessing) -> dict[str, list[float | No
     for image in others:  # of which the network may take one size only
         with contextlib.suppress(InputError):
             return _answer(extractor, transform, image)
-    return _answer(extractor, transform, last)
+    try:
+        return _answer(extractor, transform, last)
+    except InputError as error:
+        if not others:
+            raise
+        reason = str(error).removeprefix("run_directly: ").removesuffix(".")
+        raise InputError(
+            f"{argument('transform')} tells no size, and the network takes none of the usual ones "
+            f"(the last: {reason}); name the size in it, by resize and crop."
+        ) from error
 
 
 def _images(transform: Preprocessing) -> list[NDArray[np.uint8]]:
@@ -49,7 +58,7 @@ def _answer(
     extractor: Any, transform: Preprocessing, image: NDArray[np.uint8]
 ) -> dict[str, list[float | None]]:
     inputs = transform.normalised(transform.pixels(image)[None])
-    with _without_tf32():
+    with _seeded(), _without_tf32():
         found = _in_single_precision(extractor, inputs)
     answer = {f"layer.{name}": _numbers(rows[0]) for name, rows in found.layers.items()}
     return answer if found.logits is None else {**answer, "logits": _numbers(found.logits[0])}
@@ -68,6 +77,18 @@ def _in_single_precision(extractor: Any, inputs: NDArray[np.float32]) -> Extract
             return run_directly(taken, inputs)
         taken.model = model
     return run_directly(taken, inputs)
+
+
+@contextlib.contextmanager
+def _seeded() -> Iterator[None]:
+    """Let a network that draws random numbers of PyTorch's draw the same each time."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(0)
+        yield
 
 
 @contextlib.contextmanager
