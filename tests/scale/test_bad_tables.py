@@ -310,3 +310,10 @@ def test_two_columns_of_ids(tmp_path):
     (tmp_path / "x.csv").write_text("id,id,f0\na,b,1\n")
     with pytest.raises(InputError, match=r"x\.csv: there are several columns 'id'; give each"):
         scale.open_tables(tmp_path / "x.csv", columns=["f0"], ids="id")
+
+
+def test_a_label_that_is_missing_in_a_csv_file(tmp_path):
+    (tmp_path / "x.csv").write_text("f0,label\n1,cat\n2,\n")
+    opened = scale.open_tables(tmp_path / "x.csv", columns=["f0"], find_labels=True)
+    with pytest.raises(InputError, match=r"x\.csv: row 1 of the column 'label' is empty"):
+        list(opened.batches())

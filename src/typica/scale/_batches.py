@@ -225,7 +225,18 @@ def _csv_records(part: Part, names: list[str], columns: Columns) -> Iterator[Any
         types[columns.ids] = arrow.string()
     convert = csv.ConvertOptions(include_columns=names, column_types=types)
     with reading_table(part.file), open_file(part.file.path) as opened:
-        yield from csv.open_csv(opened, convert_options=convert)
+        for record in csv.open_csv(opened, convert_options=convert):
+            yield _without_empty(record, columns.labels)
+
+
+def _without_empty(record: Any, labels: str | None) -> Any:
+    """Return a record batch of CSV with null for labels that are not there: "" is no class."""
+    if labels not in record.schema.names or record.column(labels).type != "string":
+        return record
+    arrow, compute = need("pyarrow", "parquet"), need("pyarrow.compute", "parquet")
+    known = record.column(labels)
+    whole = compute.if_else(compute.equal(known, ""), arrow.scalar(None, known.type), known)
+    return record.set_column(record.schema.get_field_index(labels), labels, whole)
 
 
 _READERS: dict[str, Callable[[Part, list[str], Columns], Iterator[Any]]] = {
