@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.data import Data
+from helpers.fuzz import read_detector, write_detector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -21,6 +22,7 @@ from typica import CTM, InputError
 from typica.decide import Monitor, read_scores
 from typica.decide._martingale import BETS, BINS, BLOCK, PATIENCE, RICH, Wealth, bet_table
 from typica.decide._online_ranks import OnlineRanks, earlier
+from typica.errors import FormatError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 few_values = st.lists(
@@ -440,3 +442,14 @@ def test_read_scores(scores, size, named):
 def test_bad_lines(lines, message):
     with pytest.raises(InputError, match=message):
         list(read_scores(lines))
+
+
+@pytest.mark.parametrize("sources", [5, None, "monday", {"monday": 1}, [1], [["monday"]]])
+def test_a_forged_list_of_sources_is_refused(sources, tmp_path):
+    path = tmp_path / "state.safetensors"
+    Monitor(np.arange(40.0)).save(path)
+    document, tensors = read_detector(path)
+    document["content"]["$monitor"]["sources"] = sources
+    write_detector(path, document, tensors)
+    with pytest.raises(FormatError, match=r"state\.safetensors"):
+        typica.load(path)

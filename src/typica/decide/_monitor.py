@@ -28,7 +28,7 @@ from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
-from typica.errors import InputError, a_kind, border
+from typica.errors import FormatError, InputError, a_kind, border
 from typica.labels import class_text
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -333,7 +333,9 @@ class Monitor:
         made.largest_wealth, made.alarm_at = state["largest_wealth"], state["alarm_at"]
         made.changed_at, made._names = state["changed_at"], state["names"]
         made._rejected, made._codes = state["rejected"], state["codes"]
-        made.sources = list(map(str, state.get("sources", [])))
+        made.sources = state.get("sources", [])
+        if not isinstance(made.sources, list) or not all(isinstance(s, str) for s in made.sources):
+            raise FormatError("a monitor's state whose sources are no names; begin another.")
         return made
 
 
