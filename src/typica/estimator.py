@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
