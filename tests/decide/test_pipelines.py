@@ -129,3 +129,12 @@ def test_a_pipeline_is_fitted_on_a_bank(data: Data):
         make_pipeline(ASH(), CTM()).fit(bank)
     with pytest.raises(InputError, match=r"CTM.partial_fit: got a bank where rows are needed"):
         CTM().partial_fit(bank)
+
+
+def test_no_rows_behind_a_pipeline_give_no_verdicts(data: Data):
+    pipeline = make_pipeline(StandardScaler(), CTM()).fit(data.train, data.labels)
+    typica.calibrate(pipeline, data.held_out)
+    assert len(typica.judge(pipeline, data.test[:0])) == 0
+    assert typica.p_values(pipeline, data.test[:0]).shape == (0,)
+    with pytest.raises(InputError):
+        typica.calibrate(pipeline, data.test[:0])

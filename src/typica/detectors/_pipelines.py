@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
+import numpy as np
 from sklearn import exceptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -94,6 +95,9 @@ def detector_input(estimator: Estimator, X: Any) -> Any:
     From a bank, a Pipeline takes the features.
     """
     last: Any = estimator
+    if is_pipeline(last) and getattr(X, "shape", (1,))[0] == 0:  # scikit-learn refuses no rows
+        check_fitted(last)
+        return np.empty((0, final_detector(last).n_features or 0))
     while is_pipeline(last):
         if len(last.steps) > 1:
             X = _transformed(last, X.features if is_bank(X) else X)
