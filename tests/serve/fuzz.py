@@ -340,7 +340,9 @@ def detectors(folder: Path) -> list[Path]:
     (folder / f"{MODEL.partition(':')[0]}.py").write_text(SOURCE)
     sys.path.insert(0, str(folder))
     bank = extract(write_images(folder / "images", each=10), MODEL, folder / "train.bank")
-    typica.CTM().fit(bank).calibrate(np.asarray(bank.features)).save(folder / "seen.safetensors")
+    typica.CTM().fit(bank).calibrate(2 * np.asarray(bank.features)).save(
+        folder / "seen.safetensors"
+    )
     return [folder / "ctm.safetensors", folder / "seen.safetensors"]
 
 

@@ -372,7 +372,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Perceptron.of(network).save(folder / "network.safetensors")
     transform = {"resize": 8, "crop": 8}
     bank = extract(images, folder / "network.safetensors", folder / "bank", transform)
-    detector = typica.CTM().fit(bank).calibrate(np.asarray(bank.features), alpha=0.1)
+    detector = typica.CTM().fit(bank).calibrate(2 * np.asarray(bank.features), alpha=0.1)
     detector.save(folder / f"{EVIL}'$(touch run)'.safetensors")
     plain = typica.CTM().fit(np.asarray(bank.features), bank.labels)
     plain.save(folder / "it's $(touch run) `touch run`.safetensors")
