@@ -1,6 +1,6 @@
 """Count how many small faults in the code the tests find.
 
-    .venv/bin/python benchmarks/mutants.py --count 100 -o mutants.json
+    .venv/bin/python tests/net/mutants.py --count 100 -o mutants.json
 
 Each mutant changes one operator, comparison or number in `decide`, `calibration`, `metrics` or
 `detectors`, drawn with a seed, in a copy of the repository. It is killed if a test of its package,
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("decide", "calibration", "metrics", "detectors")
 TESTS = {
     "decide": ["tests/decide"],
