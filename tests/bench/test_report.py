@@ -35,6 +35,7 @@ from typica.bench import (
     write_report,
 )
 from typica.bench._analysis_record import Analysis
+from typica.bench.report import _page_data
 from typica.bench.report._page_data import EXACT_UP_TO
 from typica.errors import FormatError, InputError
 from typica.progress import watched_by
@@ -754,3 +755,10 @@ def test_a_gallery_with_an_infinite_score_is_json_and_is_shown(folder, tmp_path)
     text = (copied / "gallery.json").read_text()
     assert '"score": "-inf"' in text and "Infinity" not in text
     assert "false alarm from the ID test set" in str(page_of(copied, tmp_path).all("img"))
+
+
+def test_the_page_says_that_a_threshold_of_ties_keeps_more_than_promised():
+    plain = np.arange(100.0)
+    tied = np.minimum(plain, 1.0)  # of which 99 are the best score
+    charts = [_page_data.calibration(_page_data.Scores(plain, {}, held)) for held in (plain, tied)]
+    assert charts[0].ties is None and charts[1].ties.startswith("99 % of the 100")

@@ -152,3 +152,15 @@ def test_replaced_again_and_again_under_load(watched: Serving, known, places: Pa
             done.set()
         thresholds = set().union(*[future.result() for future in asking])
     assert set(wanted) <= thresholds
+
+
+def test_a_threshold_of_ties_is_logged(known, tmp_path: Path) -> None:
+    labels = np.arange(200) % 2
+    rows = np.eye(2)[labels] * np.linspace(1, 2, 200)[:, None]  # all of a class in one direction
+    detector = typica.CTM().fit(rows, labels)
+    with pytest.warns(typica.CalibrationWarning, match="equal the threshold"):
+        detector.calibrate(3 * rows)
+    detector.save(tmp_path / "tied.safetensors")
+    with serving(tmp_path / "tied.safetensors", env=known.env) as server:
+        (event,) = server.events("calibration")
+    assert event["level"] == "warning" and "equal the threshold" in event["reason"]
