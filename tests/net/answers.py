@@ -105,11 +105,13 @@ def _decided(detector: Any, data: Arrays, by_class: bool = False) -> Arrays:
         explained |= _flat(str(row), one.to_dict())
     numbers = {place: value for place, value in explained.items() if isinstance(value, float)}
     words = {place: value for place, value in explained.items() if place not in numbers}
+    ranks = [place for place in numbers if place.endswith((".percentile", ".p_value", ".below"))]
     decided = {name: getattr(verdicts, name) for name in DECIDED}
     decided["provisional"] = np.full(len(queries), provisional)
     found = {
         "decided": np.stack([np.asarray(column, np.float64) for column in decided.values()]),
         "words": np.array(json.dumps([list(explained), words])),
+        "ranks": np.array([numbers.pop(place) for place in ranks]),
         "numbers": np.array(list(numbers.values())),
     }
     if verdicts.nearest is not None:
